@@ -36,10 +36,12 @@ std::optional<std::pair<ValueId, ValueId>> SummandsOf(const Node& node) {
   return std::make_pair(std::get<Use>(node.arguments[0]).value, std::get<Use>(node.arguments[1]).value);
 }
 
-// Returns true if the node converts a value to another dtype, and does nothing else.
-bool IsConversion(const Node& node) {
+// Returns true if the node converts a value to another dtype, and does nothing else: an expression reads an expanded
+// value as it was before, so that it may also broadcast.
+bool IsConversion(const Graph& graph, const Node& node) {
   if (node.expr == nullptr || node.arguments.size() != 1 || node.expr->instructions_size() != 2) return false;
-  return node.expr->instructions(1).fn() == serialization::FN_CAST && node.outputs.size() == 1;
+  if (node.expr->instructions(1).fn() != serialization::FN_CAST || node.outputs.size() != 1) return false;
+  return graph.value(TensorOperands(node)[0]).type.sizes == graph.value(node.outputs[0]).type.sizes;
 }
 
 class Canonicalizer {
@@ -91,7 +93,7 @@ class Canonicalizer {
     if (IsPrim(node, PrimOp::kPermute)) return Permute(node);
     if (IsPrim(node, PrimOp::kView)) return b_.View(New(node, "x"), graph_.value(node.outputs[0]).type.sizes);
     if (IsPrim(node, PrimOp::kMatmul)) return SplitBatch(node);
-    if (IsConversion(node)) return Convert(node);
+    if (IsConversion(graph_, node)) return Convert(node);
     return AbsorbBias(node);
   }
 
@@ -121,7 +123,7 @@ class Canonicalizer {
       if (IsPrim(producer, PrimOp::kPermute)) {
         const std::vector<int64_t> inner = IntListAttribute(producer, "dims");
         for (int64_t& dim : result.dims) dim = inner[static_cast<size_t>(dim)];
-      } else if (IsConversion(producer) && !is_converted) {
+      } else if (IsConversion(graph_, producer) && !is_converted) {
         is_converted = true;
       } else {
         break;

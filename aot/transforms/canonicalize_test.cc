@@ -134,6 +134,23 @@ TEST(CanonicalizeProductsTest, AConversionThatIsReadInItsOrderStays) {
   EXPECT_EQ(After(CanonicalizeProducts, kText), kText);
 }
 
+TEST(CanonicalizeProductsTest, AConversionThatBroadcastsStays) {
+  constexpr absl::string_view kText = R"(graph @g {
+  %0: f32[1,4,8] = user_input 0 "x"
+  %1: f32[1,8,4] = prim.permute(%0, [0, 2, 1])
+  %2: bf16[3,8,4] = cotan.expr(%1) {
+    domain [3,8,4]
+    0: f32 = input 0
+    1: bf16 = cast 0
+    store 1
+  }
+  %3: bf16[3,4,8] = prim.permute(%2, [0, 2, 1])
+  user_output 0 "y" = %3
+}
+)";
+  EXPECT_EQ(After(CanonicalizeProducts, kText), kText);
+}
+
 TEST(CanonicalizeProductsTest, AProductThatIsUsedElsewhereStays) {
   constexpr absl::string_view kText = R"(graph @g {
   %0: f32[4,5] = user_input 0 "x"
