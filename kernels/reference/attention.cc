@@ -40,7 +40,9 @@ Row SoftmaxRow(const Attention& op, const Tensor& q, const Tensor& k, const Tens
     max = std::max(max, result.weights.back());
   }
   double sum = 0;
-  for (double& weight : result.weights) sum += weight = std::isinf(max) && max < 0 ? 0 : std::exp(weight - max);
+  // std::max() passes NaN by, which is then the weight.
+  const bool is_empty = std::isinf(max) && max < 0;
+  for (double& weight : result.weights) sum += weight = is_empty && weight == max ? 0 : std::exp(weight - max);
   result.logsumexp = sum == 0 ? -std::numeric_limits<double>::infinity() : max + std::log(sum);
   for (double& weight : result.weights) weight = sum == 0 ? 0 : weight / sum;
   return result;

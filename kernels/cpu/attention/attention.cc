@@ -75,7 +75,7 @@ COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s,
     FinishScores(g, head.bias, s.bias, query, queries, key, keys, scores);
     for (int64_t i = 0; i < queries; ++i) {
       T* row = scores + i * kKeys;
-      const T largest = std::max(max[i], RowMax(row));
+      const T largest = LargerOrNan(max[i], RowMax(row));
       if (largest == kMinusInfinity<T>) {
         std::fill_n(row, kKeys, T{0});
         continue;

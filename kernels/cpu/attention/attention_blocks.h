@@ -6,6 +6,7 @@
 #define COTAN_KERNELS_CPU_ATTENTION_ATTENTION_BLOCKS_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -82,7 +83,13 @@ struct Geometry {
   }
 };
 
-// Returns the largest of a row of kKeys scores.
+// Returns `b` if it is larger than `a` or NaN, else `a`, which may be NaN.
+template <typename T>
+[[gnu::always_inline]] inline T LargerOrNan(T a, T b) {
+  return b > a || std::isnan(b) ? b : a;
+}
+
+// Returns the largest of a row of kKeys scores; NaN if one of them is.
 template <typename T>
 [[gnu::always_inline]] inline T RowMax(const T* row) {
   Vector<T> best;
@@ -90,10 +97,10 @@ template <typename T>
   for (int64_t i = kVectorSize<T>; i < kKeys; i += kVectorSize<T>) {
     Vector<T> x;
     Load(row + i, x);
-    best = x > best ? x : best;
+    best = (x > best) | (x != x) ? x : best;
   }
   T largest = best[0];
-  for (int i = 1; i < kVectorSize<T>; ++i) largest = std::max<T>(largest, best[i]);
+  for (int i = 1; i < kVectorSize<T>; ++i) largest = LargerOrNan<T>(largest, best[i]);
   return largest;
 }
 

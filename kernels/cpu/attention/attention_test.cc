@@ -28,6 +28,7 @@ using testing::RunOp;
 using testing::TestSeed;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Case {
   int64_t batch, heads, queries, keys, size, value_size;
@@ -186,6 +187,26 @@ TEST(AttentionTest, LargeScoresDoNotOverflow) {
   op.mutable_attention()->set_scale(1);
   ASSERT_TRUE(RunOp(MakeAttention, op, {&q, &k, &v}, {&result}).ok());
   EXPECT_EQ(result.Values()[0], 3);
+}
+
+// A row whose scores are all NaN, and a NaN among the scores of a row.
+TEST(AttentionTest, NanReachesTheRowsThatReadIt) {
+  constexpr int kKeys = 300;
+  for (const bool is_of_key : {false, true}) {
+    HostTensor q(DType::kFloat32, {1, 1, 2, 1}, {is_of_key ? 1 : kNan, 1});
+    std::vector<double> keys(kKeys, 1);
+    if (is_of_key) keys[0] = kNan;
+    HostTensor k(DType::kFloat32, {1, 1, kKeys, 1}, keys);
+    HostTensor v(DType::kFloat32, {1, 1, kKeys, 1}, std::vector<double>(kKeys, 2));
+    HostTensor result(DType::kFloat32, {1, 1, 2, 1});
+    HostTensor logsumexp(DType::kFloat32, {1, 1, 2});
+    Op op;
+    op.mutable_attention()->set_scale(1);
+    ASSERT_TRUE(RunOp(MakeAttention, op, {&q, &k, &v}, {&result, &logsumexp}).ok());
+    EXPECT_TRUE(std::isnan(result.Values()[0]));
+    EXPECT_TRUE(std::isnan(logsumexp.Values()[0]));
+    EXPECT_EQ(std::isnan(result.Values()[1]), is_of_key);
+  }
 }
 
 TEST(AttentionTest, QueryThatSeesNothingGivesZeros) {

@@ -27,6 +27,7 @@ using Bias = AttentionCase::Bias;
 using Layout = AttentionCase::Layout;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 void ExpectReference(const AttentionCase& c, std::mt19937_64& random) {
   SCOPED_TRACE(c.ToString());
@@ -184,6 +185,26 @@ TEST(AttentionTest, LargeScoresDoNotOverflow) {
   op.mutable_attention()->set_scale(1);
   ASSERT_TRUE(testing::RunPlan(PlanFlashAttention, op, {&q, &k, &v}, {&result}).ok());
   EXPECT_THAT(result.Values(), ElementsAre(3));
+}
+
+// A row whose scores are all NaN, and a NaN among the scores of a row.
+TEST(AttentionTest, NanReachesTheRowsThatReadIt) {
+  constexpr int kKeys = 300;
+  for (const bool is_of_key : {false, true}) {
+    HostTensor q(DType::kFloat32, {1, 1, 2, 1}, {is_of_key ? 1 : kNan, 1});
+    std::vector<double> keys(kKeys, 1);
+    if (is_of_key) keys[0] = kNan;
+    HostTensor k(DType::kFloat32, {1, 1, kKeys, 1}, keys);
+    HostTensor v(DType::kFloat32, {1, 1, kKeys, 1}, std::vector<double>(kKeys, 2));
+    HostTensor result(DType::kFloat32, {1, 1, 2, 1});
+    HostTensor logsumexp(DType::kFloat32, {1, 1, 2});
+    serialization::Op op;
+    op.mutable_attention()->set_scale(1);
+    ASSERT_TRUE(testing::RunPlan(PlanFlashAttention, op, {&q, &k, &v}, {&result, &logsumexp}).ok());
+    EXPECT_TRUE(std::isnan(result.Values()[0]));
+    EXPECT_TRUE(std::isnan(logsumexp.Values()[0]));
+    EXPECT_EQ(std::isnan(result.Values()[1]), is_of_key);
+  }
 }
 
 TEST(AttentionTest, QueryThatSeesNothingGivesZeros) {

@@ -89,7 +89,8 @@ struct SoftmaxRows {
     Compute sum = 0;
 #pragma unroll
     for (int c = 0; c < kCount; ++c) {
-      scores[c] = nothing ? Compute{0} : Exp2(scores[c] - largest);
+      // Max() ignores NaN, which is then the weight.
+      scores[c] = nothing && scores[c] == MinusInfinity<Compute>() ? Compute{0} : Exp2(scores[c] - largest);
       sum += scores[c];
     }
     total[r] = total[r] * factor + sum;
