@@ -3,6 +3,7 @@
 #include "kernels/cuda/convolution/patch_convolution.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <string>
 #include <variant>
@@ -146,6 +147,24 @@ TEST(PatchConvolutionTest, EachLaunchGivesTheSameBitsAtAnyAlignment) {
       if (first.empty()) first = operands.output->Values();
       EXPECT_EQ(operands.output->Values(), first) << shift_bytes;
     }
+    EXPECT_LE(ErrorInUnits(*operands.output, operands.expected), cotan::testing::kMatmul);
+  }
+}
+
+// Tiles of windows reach beyond the result, but what only these windows would cover is not read.
+TEST(PatchConvolutionTest, InfinitiesThatNoWindowCoversChangeNothing) {
+  std::mt19937_64 random(TestSeed());
+  const ConvolutionCase c = ConvolutionCase::Of({1, 4, 36, 36}, {4, 4, 3, 3}, 2, 0);  // 17 x 17 windows cover 35 x 35
+  for (const Gradient gradient : {Gradient::kNone, Gradient::kWeight}) {
+    const ConvolutionOperands operands = MakeOperands(c, gradient, DType::kFloat32, Layouts::kRowMajor, false, random);
+    const auto wide = std::find_if(operands.inputs.begin(), operands.inputs.end(),
+                                   [](const auto& input) { return input->layout().sizes[2] == 36; });
+    ASSERT_NE(wide, operands.inputs.end());
+    std::vector<double> values = (*wide)->Values();
+    values[35] = std::numeric_limits<double>::infinity();
+    (*wide)->SetValues(values);
+    const absl::StatusOr<RunResult> result = RunPlan(Plan, operands.op, operands.Inputs(), {operands.output.get()}, {});
+    ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_LE(ErrorInUnits(*operands.output, operands.expected), cotan::testing::kMatmul);
   }
 }

@@ -115,10 +115,12 @@ struct WeightGradient {
       __syncthreads();
       start(box + T::kStages - 1);
       const Element* const stage = shared + static_cast<int>(box % T::kStages) * kStageElements;
+      const Tile at(box);
 #pragma unroll 1
       for (int group = slice; group < last_group; group += T::kSlices) {
         Multiply(reinterpret_cast<const Vector*>(stage) + plane * Tile::kPlane + Tile::WindowOf(group, tap),
-                 stage + kPatchElements + group * T::kPixels * T::kTileChannels + channel_group * kPackSize, sums);
+                 stage + kPatchElements + group * T::kPixels * T::kTileChannels + channel_group * kPackSize,
+                 WindowsOf(at, group), sums);
       }
     }
     Element* const own = partial + (split * kTiles + tile) * kTileSums;
@@ -178,14 +180,24 @@ struct WeightGradient {
     });
   }
 
-  // Adds the products of kPixels windows.
-  __device__ static void Multiply(const Vector* patch, const Element* factors,
+  // Returns how many windows of a group exist: the others have the gradient 0, but may cover elements of the source
+  // that are not finite.
+  __device__ static int WindowsOf(const Tile& box, int group) {
+    if constexpr (G::kResultH % T::kRows == 0 && G::kResultW % T::kColumns == 0) return T::kPixels;
+    const Index y = box.row + group / Tile::kRowGroups % T::kRows;
+    const Index rest = G::kResultW - (box.column + group % Tile::kRowGroups * T::kPixels);
+    return y >= G::kResultH ? 0 : static_cast<int>(rest < T::kPixels ? rest : T::kPixels);
+  }
+
+  // Adds the products of the first `windows` of kPixels windows.
+  __device__ static void Multiply(const Vector* patch, const Element* factors, int windows,
                                   Element (&sums)[G::kTapsW][kThreadChannels][T::kVector]) {
     Vector window[Tile::kWindow];
 #pragma unroll
     for (int i = 0; i < Tile::kWindow; ++i) window[i] = patch[Tile::At(i)];
 #pragma unroll
     for (int i = 0; i < T::kPixels; ++i) {
+      if (i >= windows) break;
 #pragma unroll
       for (int p = 0; p < kPacks; ++p) {
         const ChannelPack factor =
