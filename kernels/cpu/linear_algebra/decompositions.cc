@@ -278,6 +278,7 @@ void Complete(MatrixMap a, MatrixMap u, VectorMap factors, VectorMap work) {
 Index PivotOf(MatrixMap a, Index k) {
   Index pivot = k;
   for (Index i = k + 1; i < a.rows(); ++i) {
+    if (std::isnan(a(i, k))) return i;
     if (std::abs(a(i, k)) > std::abs(a(pivot, k))) pivot = i;
   }
   return pivot;
