@@ -157,6 +157,8 @@ absl::Status CudaDevice::QueuePiece(const MemoryAccess& access,
   if (!lanes_->is_active()) return queue(follows_one);
   COTAN_RETURN_IF_ERROR(lanes_->BeginPiece(access, follows_one));
   COTAN_RETURN_IF_ERROR(UseLane());
+  // Also if the piece queues nothing: the next work of the lane follows what this piece waits for.
+  if (!follows_one) NoteWork(/*is_kernel=*/false);
   COTAN_RETURN_IF_ERROR(queue(follows_one));
   return lanes_->EndPiece();
 }
