@@ -4,20 +4,21 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/nvrtc/nvrtc_table.h"
 #include "kernels/cuda/register_cuda.h"
-#include "kernels/cuda/sim/cublaslt/sim_cublaslt.h"
 #include "kernels/cuda/sim/sim_gpu.h"
 #include "runtime/execution/program.h"
 #include "runtime/session.h"
@@ -42,16 +43,11 @@ class WithoutCompilerTest : public ::testing::Test {
   }
 
   void SetUp() override {
-    const auto enqueue = [this](cuda::driver::CUstream stream, absl::string_view label,
-                                std::function<absl::Status(cuda::sim::DeviceMemory&)> function) {
-      return gpu_.EnqueueHostFunction(stream, label, std::move(function));
-    };
-    cublaslt_ = std::make_unique<cuda::sim::SimCublasLt>(enqueue);
     cuda::Vendor vendor;
     vendor.driver = &gpu_.table();
     vendor.executes_ptx = true;
-    vendor.make_cublaslt = [this](cuda::VendorLibraries& libraries) {
-      return cuda::CublasLt::Create(cublaslt_->table(), libraries.driver(), cuda::F32Precision::kIeee);
+    vendor.make_cublaslt = [](cuda::VendorLibraries&) -> absl::StatusOr<std::shared_ptr<cuda::CublasLt>> {
+      return absl::UnavailableError("not linked");
     };
     auto device = cuda::CudaDevice::Create(vendor, {});
     ASSERT_TRUE(device.ok()) << device.status();
@@ -78,7 +74,6 @@ class WithoutCompilerTest : public ::testing::Test {
   }
 
   cuda::sim::SimGpu gpu_{{.check_unwritten_copies = false}};
-  std::unique_ptr<cuda::sim::SimCublasLt> cublaslt_;
   std::unique_ptr<cuda::CudaDevice> device_;  // last, so that it goes first
 };
 
