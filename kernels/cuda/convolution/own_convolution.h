@@ -15,8 +15,8 @@ namespace cotan::cuda {
 absl::StatusOr<KernelPlan> PlanOwnConvolution(const KernelRequest& request);
 
 // Returns whether PlanOwnConvolution() is expected to be faster than cuDNN, which rounds operands of f32 to TF32 if
-// `tf32`: what PlanPatchConvolution() takes, if `tf32` only small ones of f32. Deterministic engines of cuDNN leave most
-// of a GPU idle at small sizes, and copy tensors to and from row-major order.
+// `tf32`: what PlanPatchConvolution() takes, if `tf32` only small ones of f32. Deterministic engines of cuDNN leave
+// most of a GPU idle at small sizes, and copy tensors to and from row-major order.
 bool PrefersOwnConvolution(const KernelRequest& request, bool tf32);
 
 }  // namespace cotan::cuda
