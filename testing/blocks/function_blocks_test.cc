@@ -111,6 +111,35 @@ TEST(FunctionBlocksTest, ReturnedInputsAreInlinedWithTheReason) {
   ExpectEager(function, model, inputs);
 }
 
+// The caller sees a write to one result in the other.
+TEST(FunctionBlocksTest, ResultsThatShareMemoryAreInlinedWithTheReason) {
+  const auto value_and_view = [](at::Tensor x) {
+    const at::Tensor y = x.sin();
+    return std::pair(y, y.view(-1));
+  };
+  const auto two_views = [](at::Tensor x) {
+    const at::Tensor y = x.sin();
+    return std::pair(y.t(), y.view(-1));
+  };
+  const std::vector<aot::TensorFunction> functions = {[=](const Tensors& x) {
+                                                        const auto [y, flat] = COTAN_BLOCK(value_and_view, x[0]);
+                                                        flat.mul_(2);
+                                                        return Tensors{y * 3, flat + 1};
+                                                      },
+                                                      [=](const Tensors& x) {
+                                                        const auto [y, flat] = COTAN_BLOCK(two_views, x[0]);
+                                                        y.mul_(2);
+                                                        return Tensors{y * 3, flat + 1};
+                                                      }};
+  for (const aot::TensorFunction& function : functions) {
+    const Tensors inputs{Leaf(1, {2, 3})};
+    const aot::CompiledModel model = Compiling(function, inputs);
+    EXPECT_EQ(CountBlocks(model).blocks, 0);
+    EXPECT_THAT(model.inlined_blocks(), ElementsAre(HasSubstr("shares memory with an input or another result")));
+    ExpectEager(function, model, inputs);
+  }
+}
+
 // Parts of one tensor, which eager does not let a caller write to.
 TEST(FunctionBlocksTest, PartsOfOneTensorAreResults) {
   const auto body = [](at::Tensor x) {
