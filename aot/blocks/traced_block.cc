@@ -55,14 +55,20 @@ class StateKeeper {
   std::vector<c10::Storage> storages_;
 };
 
-// Returns the result without a view's relation to a value of the block that is not an argument: it is unobservable.
-at::Tensor Detached(const at::Tensor& result, const std::vector<at::Tensor>& arguments) {
+// Returns the base of a view, and any other tensor itself.
+const at::TensorBase& BaseOf(const at::Tensor& tensor) {
+  if (tensor.is_view()) return tensor._base();
+  return tensor;
+}
+
+// Returns the result without a view's relation to a value of the block that is neither an argument nor another result,
+// nor the base of one: it is unobservable.
+at::Tensor Detached(const at::Tensor& result, const std::vector<at::Tensor>& results,
+                    const std::vector<at::Tensor>& arguments) {
   if (!result.is_view()) return result;
-  const at::TensorBase& base = result._base();
-  for (const at::Tensor& argument : arguments) {
-    if (argument.is_same(base) || (argument.is_view() && argument._base().is_same(base))) return result;
-  }
-  return result.clone();
+  const auto shares = [&](const at::Tensor& other) { return other.defined() && BaseOf(other).is_same(result._base()); };
+  if (std::any_of(arguments.begin(), arguments.end(), shares)) return result;
+  return std::count_if(results.begin(), results.end(), shares) > 1 ? result : result.clone();
 }
 
 absl::Status CheckOutputs(const TracedProgram& traced) {
@@ -150,12 +156,13 @@ absl::StatusOr<TracedBlock> TraceBlock(const TensorFunction& body, absl::Span<co
     std::vector<at::Tensor> all = arguments;
     for (const ModuleState& state : states) all.push_back(state.tensor);
     std::vector<at::Tensor> results;
+    const std::vector<at::Tensor> returned = body(arguments);
     strides.clear();
     block.is_empty.clear();
-    for (const at::Tensor& result : body(arguments)) {
+    for (const at::Tensor& result : returned) {
       block.is_empty.push_back(!result.defined());
       if (!result.defined()) continue;
-      results.push_back(Detached(result, all));
+      results.push_back(Detached(result, returned, all));
       strides.push_back(results.back().strides().vec());
     }
     return results;

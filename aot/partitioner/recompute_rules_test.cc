@@ -124,6 +124,27 @@ TEST(RecomputeRulesTest, AnOuterProductIsComputedAgainFromItsFactors) {
   gradient 1 "b" = %12
 })");
   EXPECT_EQ(SavedTypes(cut.forward), (Texts{"f32[20,1]", "f32[1,20]"}));
+  // PyTorch's 220 are those of two kernels in the backward, each of which reads factors and tangent.
+  EXPECT_EQ(ElementsMoved(cut), 160);
+}
+
+TEST(RecomputeRulesTest, AHyperbolicTangentIsComputedAgain) {
+  const Partitioned cut = Cut(R"(graph @joint {
+  %0: f32[10] = user_input 0 "a"
+  %1: f32[10] = user_input 1 "b"
+  %2: f32[20] = tangent 0 "t"
+  %3: f32[10] = aten.tanh.default(%0)
+  %4: f32[20] = aten.cat.default({%3, %1}, 0)
+  %5: f32[10] = aten.slice.Tensor(%2, 0, 0, 10, 1)
+  %6: f32[10] = aten.slice.Tensor(%2, 0, 10, 20, 1)
+  %7: f32[10] = aten.tanh_backward.default(%5, %3)
+  user_output 0 "y" = %4
+  gradient 0 "a" = %7
+  gradient 1 "b" = %6
+})");
+  EXPECT_EQ(SavedTypes(cut.forward), Texts{"f32[10]"});
+  // 70 are moved: half of the tangent is the gradient of b, which need not be read and written.
+  EXPECT_EQ(ElementsMoved(cut), 90);
 }
 
 TEST(RecomputeRulesTest, ViewsAreRepeatedFromTheirBase) {

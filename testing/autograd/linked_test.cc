@@ -15,12 +15,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "aot/compile.h"
-#include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "runtime/execution/program.h"
-#include "runtime/function.h"
-#include "runtime/session.h"
+#include "testing/autograd/loaded.h"
 
 namespace cotan::testing {
 namespace {
@@ -28,30 +26,12 @@ namespace {
 using ::testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
 
-struct Artifact {
-  Artifact(std::string name, Tensors (*function)(const Tensors&), const Tensors& examples)
-      : path(absl::StrCat(::testing::TempDir(), "/", name, ".cotan")) {
-    Tensors leaves;
-    for (const at::Tensor& example : examples) leaves.push_back(example.clone().requires_grad_());
-    const auto model = aot::CompileFunction(function, leaves, {.dynamic_dims = {{0, 0, "batch", 2, 64}}});
-    EXPECT_TRUE(model.ok()) << model.status();
-    if (model.ok()) std::ofstream(path, std::ios::binary) << model->bytes();
-  }
-  std::string path;
-};
-
-struct Loaded {
-  explicit Loaded(const Artifact& artifact)
-      : session(*Session::Create(*Program::Load(artifact.path), {.kernels = &CpuKernels(), .threads = 1})),
-        function(*Function::Create(session, "forward")) {}
-  Variable Call(const std::vector<Variable>& arguments) {
-    auto results = function.Call(arguments);
-    EXPECT_TRUE(results.ok()) << results.status();
-    return std::get<Variable>((*results)[0]);
-  }
-  Session session;
-  Function function;
-};
+// Compiles a function and returns the path of its file.
+std::string Artifact(const std::string& name, Tensors (*function)(const Tensors&), const Tensors& examples) {
+  Tensors leaves;
+  for (const at::Tensor& example : examples) leaves.push_back(example.clone().requires_grad_());
+  return WriteArtifact(name, aot::CompileFunction(function, leaves, {.dynamic_dims = {{0, 0, "batch", 2, 64}}}));
+}
 
 Tensors Backbone(const Tensors& in) {
   const at::Tensor image = at::relu(at::conv2d(in[0], in[1], in[2], 1, 1));
@@ -88,9 +68,9 @@ int64_t NumKernels(const serialization::Method& method) {
 class LinkedTest : public ::testing::Test {
  protected:
   LinkedTest()
-      : backbone_("backbone", Backbone, {Values(6)[0], Values(6)[1], Values(6)[2]}),
-        head_("head", Head, {at::randn({6, 32}), Values(6)[3], Values(6)[4], Values(6)[5], Values(6)[6]}),
-        loss_("loss", Loss, {at::randn({6, 5})}) {
+      : backbone_(Artifact("backbone", Backbone, {Values(6)[0], Values(6)[1], Values(6)[2]})),
+        head_(Artifact("head", Head, {at::randn({6, 32}), Values(6)[3], Values(6)[4], Values(6)[5], Values(6)[6]})),
+        loss_(Artifact("loss", Loss, {at::randn({6, 5})})) {
     EXPECT_TRUE(CompiledAutograd::Reset().ok());
   }
   ~LinkedTest() override { EXPECT_TRUE(CompiledAutograd::Reset().ok()); }
@@ -101,9 +81,9 @@ class LinkedTest : public ::testing::Test {
     std::vector<Variable> leaves;
     for (const at::Tensor& value : Values(batch)) leaves.push_back(Leaf(value));
     for (int round = 0; round < 2; ++round) {
-      const Variable features = backbone.Call({leaves[0], leaves[1], leaves[2]});
-      const Variable scores = head.Call({features, leaves[3], leaves[4], leaves[5], leaves[6]});
-      const Variable total = loss.Call({scores});
+      const Variable features = backbone({leaves[0], leaves[1], leaves[2]});
+      const Variable scores = head({features, leaves[3], leaves[4], leaves[5], leaves[6]});
+      const Variable total = loss({scores});
       const auto scope = options == nullptr ? nullptr : std::make_unique<CompiledAutograd>(*options);
       const absl::Status status = autograd::Backward({total}, {}, loss.session.ops());
       EXPECT_TRUE(status.ok()) << status;
@@ -134,14 +114,13 @@ class LinkedTest : public ::testing::Test {
     return text.str();
   }
 
-  const Artifact backbone_, head_, loss_;
+  const std::string backbone_, head_, loss_;
 };
 
 TEST_F(LinkedTest, FusedBackwardsAreFoundAndHaveTheBitsOfTheWalk) {
   const std::string captures = Save();
   const std::string fused = ::testing::TempDir() + "/step.cotan";
-  const std::string text =
-      Link(absl::StrCat(captures, " ", backbone_.path, " ", head_.path, " ", loss_.path, " --out=", fused), 0);
+  const std::string text = Link(absl::StrCat(captures, " ", backbone_, " ", head_, " ", loss_, " --out=", fused), 0);
   EXPECT_THAT(text, HasSubstr("2 linked methods"));
   const auto linked = LinkedMethods::Load(*Program::Load(fused));
   ASSERT_TRUE(linked.ok()) << linked.status();
@@ -163,9 +142,7 @@ TEST_F(LinkedTest, FusedBackwardsHaveFewerKernels) {
   const auto before = Program::Load(Save());
   ASSERT_TRUE(before.ok()) << before.status();
   const std::string fused = ::testing::TempDir() + "/step.cotan";
-  Link(absl::StrCat(::testing::TempDir(), "/captures.cotan ", backbone_.path, " ", head_.path, " ", loss_.path,
-                    " --out=", fused),
-       0);
+  Link(absl::StrCat(::testing::TempDir(), "/captures.cotan ", backbone_, " ", head_, " ", loss_, " --out=", fused), 0);
   const auto after = Program::Load(fused);
   ASSERT_TRUE(after.ok()) << after.status();
   for (int i = 0; i < (*before)->artifact().methods_size(); ++i) {
@@ -179,7 +156,7 @@ TEST_F(LinkedTest, FusedBackwardsHaveFewerKernels) {
 TEST_F(LinkedTest, CapturesOfOtherArtifactsAreRefused) {
   const std::string captures = Save();
   const std::string out = ::testing::TempDir() + "/refused.cotan";
-  EXPECT_THAT(Link(absl::StrCat(captures, " ", backbone_.path, " ", head_.path, " --out=", out), 1),
+  EXPECT_THAT(Link(absl::StrCat(captures, " ", backbone_, " ", head_, " --out=", out), 1),
               HasSubstr("no given artifact has these methods: 'backward' in 'backward.0'"));
   EXPECT_FALSE(Program::Load(out).ok());
   EXPECT_THAT(Link(absl::StrCat(captures, " --out=", out), 1), HasSubstr("give the captures"));

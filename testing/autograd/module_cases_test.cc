@@ -8,22 +8,19 @@
 #include <torch/torch.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "aot/compile.h"
-#include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "runtime/execution/program.h"
-#include "runtime/function.h"
 #include "runtime/session.h"
+#include "testing/autograd/loaded.h"
 #include "testing/e2e/compiled_trainer.h"
 
 namespace cotan::testing {
@@ -39,33 +36,12 @@ torch::nn::Sequential Head() {
   return torch::nn::Sequential(torch::nn::LayerNorm(torch::nn::LayerNormOptions({8})), torch::nn::Linear(8, 3));
 }
 
-// A compiled module and its file.
-struct Artifact {
-  Artifact(const std::string& name, torch::nn::Sequential (*factory)(), const at::Tensor& example)
-      : path(absl::StrCat(::testing::TempDir(), "/module_", name, ".cotan")) {
-    aot::CompileOptions options;
-    options.dynamic_dims = {{0, 0, "batch", 2, 64}};
-    const auto model = aot::CompileModule(factory, {example}, options);
-    EXPECT_TRUE(model.ok()) << model.status();
-    if (model.ok()) std::ofstream(path, std::ios::binary) << model->bytes();
-  }
-  std::string path;
-};
-
-struct Loaded {
-  explicit Loaded(const Artifact& artifact)
-      : session(*Session::Create(*Program::Load(artifact.path), {.kernels = &CpuKernels(), .threads = 1})),
-        function(*Function::Create(session, "forward")) {}
-
-  Variable operator()(const Variable& x) {
-    const auto results = function.Call({x});
-    EXPECT_TRUE(results.ok()) << results.status();
-    return std::get<Variable>((*results)[0]);
-  }
-
-  Session session;
-  Function function;
-};
+// Compiles a module and returns the path of its file.
+std::string Artifact(const std::string& name, torch::nn::Sequential (*factory)(), const at::Tensor& example) {
+  aot::CompileOptions options;
+  options.dynamic_dims = {{0, 0, "batch", 2, 64}};
+  return WriteArtifact("module_" + name, aot::CompileModule(factory, {example}, options));
+}
 
 // Adds copies of the gradients of all parameters and the contents of all states.
 void Note(Session& session, const std::string& prefix, Values& values) {
@@ -88,7 +64,7 @@ at::Tensor Input(int64_t batch) { return at::randn({batch, 6}, at::make_generato
 
 class ModuleCasesTest : public ::testing::Test {
  protected:
-  ModuleCasesTest() : backbone_("backbone", Backbone, Input(6)), head_("head", Head, Example()) {
+  ModuleCasesTest() : backbone_(Artifact("backbone", Backbone, Input(6))), head_(Artifact("head", Head, Example())) {
     EXPECT_TRUE(CompiledAutograd::Reset().ok());
   }
   ~ModuleCasesTest() override { EXPECT_TRUE(CompiledAutograd::Reset().ok()); }
@@ -104,12 +80,12 @@ class ModuleCasesTest : public ::testing::Test {
       std::vector<Variable> roots;
       std::vector<Tensor> ones;
       for (const int64_t rows : {batch, batch + 1}) {
-        Variable features = backbone(Variable(*ToCotan(Input(rows))));
+        Variable features = backbone({Variable(*ToCotan(Input(rows)))});
         if (hook) {
           const auto doubled = [&](const Tensor& gradient) { return head.session.ops().Add(gradient, gradient); };
           EXPECT_TRUE(features.AddHook(doubled).ok());
         }
-        roots.push_back(head(features));
+        roots.push_back(head({features}));
         ones.push_back(*head.session.ops().Ones(DType::kFloat32, {rows, 3}));
       }
       const auto scope = options == nullptr ? nullptr : std::make_unique<CompiledAutograd>(*options);
@@ -145,7 +121,7 @@ class ModuleCasesTest : public ::testing::Test {
     for (const auto& [name, value] : expected) EXPECT_TRUE(at::equal(actual.at(name), value)) << name;
   }
 
-  const Artifact backbone_, head_;
+  const std::string backbone_, head_;
 };
 
 TEST_F(ModuleCasesTest, ParametersAndBuffersAreThoseOfTheWalkAndOfEager) {
@@ -174,8 +150,8 @@ TEST_F(ModuleCasesTest, LinkedBackwardsOfModulesAreFoundAlsoBetweenHooks) {
     const std::string fused = ::testing::TempDir() + "/module_step.cotan";
     ASSERT_TRUE(CompiledAutograd::SaveCaptures(captures).ok());
     ASSERT_TRUE(CompiledAutograd::Reset().ok());
-    const std::string command = absl::StrCat("aot/linking/link ", captures, " ", backbone_.path, " ", head_.path,
-                                             " --out=", fused, " > /dev/null");
+    const std::string command =
+        absl::StrCat("aot/linking/link ", captures, " ", backbone_, " ", head_, " --out=", fused, " > /dev/null");
     ASSERT_EQ(std::system(command.c_str()), 0);
     const auto linked = LinkedMethods::Load(*Program::Load(fused));
     ASSERT_TRUE(linked.ok()) << linked.status();
@@ -213,7 +189,7 @@ TEST_F(ModuleCasesTest, ParametersAreUpdatedInTheBackward) {
     }
     Values values;
     for (int step = 0; step < steps; ++step) {
-      const Variable y = head(backbone(Variable(*ToCotan(Input(6)))));
+      const Variable y = head({backbone({Variable(*ToCotan(Input(6)))})});
       const auto scope = captured ? std::make_unique<CompiledAutograd>() : nullptr;
       const absl::Status status =
           autograd::Backward({y}, {*head.session.ops().Ones(DType::kFloat32, {6, 3})}, head.session.ops());

@@ -6,15 +6,26 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "aot/capture/effects.h"
+#include "aot/compile.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/execution/program.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
 namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Compiled Compile(const aot::TensorFunction& function, const Tensors& examples, const aot::CompileOptions& options) {
   const auto model = aot::CompileFunction(function, examples, options);
@@ -49,6 +60,37 @@ void ExpectEager(Compiled& f, const aot::TensorFunction& function, const Tensors
     ASSERT_EQ(ours[i].grad().defined(), inputs[i].grad().defined()) << i;
     if (inputs[i].grad().defined()) ExpectNear(ToTorch(ours[i].grad().tensor()), inputs[i].grad());
   }
+}
+
+int64_t SizeOf(const serialization::TensorType& type, int dim) { return std::stoll(type.sizes(dim)); }
+
+int64_t Elements(const serialization::Method& method, uint32_t value) {
+  const serialization::TensorType& type = method.values(static_cast<int>(value)).type();
+  int64_t elements = 1;
+  for (int i = 0; i < type.sizes_size(); ++i) elements *= SizeOf(type, i);
+  return elements;
+}
+
+int CountOps(const serialization::Method& method, serialization::Op::KindCase kind) {
+  return static_cast<int>(std::count_if(method.ops().begin(), method.ops().end(),
+                                        [kind](const serialization::Op& op) { return op.kind_case() == kind; }));
+}
+
+// Returns the elements of all inputs and outputs of forward and backward, each counted once in a method. Expects that
+// both are one kernel.
+int64_t ElementsMovedByTwoKernels(Compiled& f) {
+  int64_t elements = 0;
+  for (const char* name : {"forward", "backward"}) {
+    const serialization::Method& method = MethodOf(f, name);
+    EXPECT_EQ(CountOps(method, serialization::Op::kExpr), 1) << name;
+    EXPECT_EQ(method.ops_size(), 1) << name;
+    std::vector<uint32_t> values(method.inputs().begin(), method.inputs().end());
+    values.insert(values.end(), method.outputs().begin(), method.outputs().end());
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    for (const uint32_t value : values) elements += Elements(method, value);
+  }
+  return elements;
 }
 
 TEST(PartitionCasesTest, LayerNormSavesAtMostFiveValues) {
@@ -175,9 +217,7 @@ TEST(PartitionCasesTest, CheckpointsByPolicySaveTheSameUnderABudget) {
     Compiled f = Compile(function, given, options);
     ExpectEager(f, function, given);
     const serialization::Method& backward = MethodOf(f, "backward");
-    Cut cut = {MethodOf(f, "forward").num_saved(), backward.ops_size(), 0};
-    for (const serialization::Op& op : backward.ops()) cut.backward_products += op.has_matmul() ? 1 : 0;
-    return cut;
+    return Cut{MethodOf(f, "forward").num_saved(), backward.ops_size(), CountOps(backward, serialization::Op::kMatmul)};
   };
   const Cut all = cut(1, nullptr), alone = cut(1, between_parts), within = cut(0.01, between_parts);
   EXPECT_EQ(alone.num_saved, 3u);  // both arguments, and the value between the parts
@@ -186,6 +226,185 @@ TEST(PartitionCasesTest, CheckpointsByPolicySaveTheSameUnderABudget) {
   EXPECT_EQ(within.backward_products, alone.backward_products);
   EXPECT_LT(alone.num_saved, all.num_saved);
   EXPECT_GT(alone.backward_products, all.backward_products);
+}
+
+TEST(PartitionCasesTest, ViewsOfAnArgumentAreRepeatedInTheBackward) {
+  const auto function = [](const Tensors& in) -> Tensors {
+    const Tensors halves = in[0].split(2);
+    return {halves[0].sin() + halves[1].cos()};
+  };
+  Compiled f = Compile(function, {Leaf(0, {4, 4})}, {});
+  const serialization::Method& forward = MethodOf(f, "forward");
+  EXPECT_EQ(forward.num_saved(), 1u);
+  EXPECT_EQ(*forward.outputs().rbegin(), forward.inputs(0));
+  EXPECT_EQ(MethodOf(f, "backward").inputs_size(), 2);
+  ExpectEager(f, function, {Leaf(0, {4, 4})});
+}
+
+TEST(PartitionCasesTest, ChainsOfCosinesSaveOneValueAndMoveEachElementOnce) {
+  const auto of_one = [](const Tensors& in) -> Tensors { return {in[0].cos().cos().cos()}; };
+  const auto of_sum = [](const Tensors& in) -> Tensors { return {(in[0] + in[1] + in[2] + in[3]).cos().cos()}; };
+  struct Row {
+    aot::TensorFunction function;
+    int arguments;
+    int64_t elements_moved;
+  };
+  for (const Row& row : {Row{of_one, 1, 50}, Row{of_sum, 4, 90}}) {
+    Tensors given;
+    for (int i = 0; i < row.arguments; ++i) given.push_back(Leaf(i, {10}));
+    Compiled f = Compile(row.function, given, {});
+    EXPECT_EQ(MethodOf(f, "forward").outputs_size(), 2);
+    EXPECT_EQ(MethodOf(f, "backward").inputs_size(), 2);
+    EXPECT_EQ(MethodOf(f, "backward").outputs_size(), row.arguments);
+    EXPECT_EQ(ElementsMovedByTwoKernels(f), row.elements_moved);
+    ExpectEager(f, row.function, given);
+  }
+}
+
+// Returns the lines with `text` in the graph of a method after the partition, from the dump in `folder`.
+std::vector<std::string> PartitionedLines(const std::string& folder, const std::string& method,
+                                          const std::string& text) {
+  std::vector<std::string> lines;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!absl::StartsWith(name, method + ".") || !absl::EndsWith(name, ".partition.txt")) continue;
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) {
+      if (absl::StrContains(line, text)) lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
+TEST(PartitionCasesTest, TheDumpMarksRepeatedNodes) {
+  const auto function = [](const Tensors& in) -> Tensors { return {in[0].cos().cos().cos()}; };
+  aot::CompileOptions options;
+  options.debug.dump_dir = ::testing::TempDir() + "/repeated_nodes";
+  Compiled f = Compile(function, {Leaf(0, {10})}, options);
+  EXPECT_EQ(PartitionedLines(options.debug.dump_dir, "forward", "aten.cos").size(), 3u);
+  EXPECT_THAT(PartitionedLines(options.debug.dump_dir, "forward", "(recomputed)"), IsEmpty());
+  const std::vector<std::string> repeated = PartitionedLines(options.debug.dump_dir, "backward", "(recomputed)");
+  EXPECT_EQ(repeated.size(), 2u);
+  EXPECT_THAT(repeated, Each(HasSubstr("aten.cos")));
+  ExpectEager(f, function, {Leaf(0, {10})});
+}
+
+TEST(PartitionCasesTest, EffectsAreNotRepeated) {
+  const auto function = [](const Tensors& in) -> Tensors {
+    const at::Tensor y = in[0].sin();
+    aot::Assert(y.isfinite(), "finite");
+    return {(y.exp() * in[1]).sum()};
+  };
+  const Tensors given = {Leaf(0, {8}), Leaf(1, {8})};
+  aot::CompileOptions options;
+  options.activation_memory_budget = 0;
+  Compiled f = Compile(function, given, options);
+  EXPECT_EQ(CountOps(MethodOf(f, "forward"), serialization::Op::kEffect), 1);
+  EXPECT_EQ(CountOps(MethodOf(f, "backward"), serialization::Op::kEffect), 0);
+  ExpectEager(f, function, given);
+}
+
+TEST(PartitionCasesTest, ASortThatThePolicySavesIsNotRepeatedUnderASmallBudget) {
+  const auto function = [](const Tensors& in) -> Tensors {
+    const auto [values, index] = in[0].sin().topk(4);
+    return {values.cos() * index.to(torch::kDouble).sin()};
+  };
+  const auto keep_sorted = [](const aot::Graph&, const aot::Node& node) {
+    return node.op == "prim.sort" ? aot::SavePolicy::kSave : aot::SavePolicy::kDefault;
+  };
+  const auto sorts_of_backward = [&](double budget, const aot::SavePolicyFunction& policy) {
+    aot::CompileOptions options;
+    options.activation_memory_budget = budget;
+    options.save_policy = policy;
+    Compiled f = Compile(function, {Leaf(0, {64})}, options);
+    EXPECT_EQ(CountOps(MethodOf(f, "forward"), serialization::Op::kSort), 1);
+    ExpectEager(f, function, {Leaf(0, {64})});
+    return CountOps(MethodOf(f, "backward"), serialization::Op::kSort);
+  };
+  EXPECT_EQ(sorts_of_backward(0.1, keep_sorted), 0);
+  EXPECT_EQ(sorts_of_backward(0, nullptr), 1);
+}
+
+constexpr int64_t kUnit = 128;  // so many terms that a product is not cheap to repeat
+
+// Elements saved besides arguments, in squares of the unit, and multiplications of all products, in cubes of it.
+struct Measured {
+  double saved = 0, work = 0;
+};
+
+Measured MeasureWithin(double budget, const aot::TensorFunction& function, const Tensors& given) {
+  aot::CompileOptions options;
+  options.activation_memory_budget = budget;
+  Compiled f = Compile(function, given, options);
+  ExpectEager(f, function, given);
+  Measured measured;
+  const serialization::Method& forward = MethodOf(f, "forward");
+  for (int i = forward.outputs_size() - static_cast<int>(forward.num_saved()); i < forward.outputs_size(); ++i) {
+    const bool is_argument = std::count(forward.inputs().begin(), forward.inputs().end(), forward.outputs(i)) > 0;
+    if (!is_argument) measured.saved += static_cast<double>(Elements(forward, forward.outputs(i)));
+  }
+  for (const serialization::Method* method : {&forward, &MethodOf(f, "backward")}) {
+    for (const serialization::Op& op : method->ops()) {
+      if (!op.has_matmul()) continue;
+      const serialization::TensorType& right = method->values(static_cast<int>(op.inputs(1))).type();
+      measured.work += static_cast<double>(Elements(*method, op.inputs(0)) * SizeOf(right, 1));
+    }
+  }
+  measured.saved /= kUnit * kUnit;
+  measured.work /= kUnit * kUnit * kUnit;
+  return measured;
+}
+
+struct Product {
+  int64_t rows, inner, columns;  // in units
+};
+
+// Measures cos(x * w) of each product; only w needs a gradient.
+Measured MeasureProducts(double budget, const std::vector<Product>& products) {
+  Tensors given;
+  for (const Product& p : products) {
+    given.push_back(Constant(static_cast<int>(given.size()), {p.rows * kUnit, p.inner * kUnit}) / kUnit);
+    given.push_back(Leaf(static_cast<int>(given.size()), {p.inner * kUnit, p.columns * kUnit}));
+  }
+  const auto function = [](const Tensors& in) {
+    Tensors results;
+    for (size_t i = 0; i < in.size(); i += 2) results.push_back(in[i].mm(in[i + 1]).cos());
+    return results;
+  };
+  return MeasureWithin(budget, function, given);
+}
+
+TEST(PartitionCasesTest, OnlyTheCosineOfAProductOfACosineIsRepeated) {
+  const auto function = [](const Tensors& in) -> Tensors { return {in[0].cos().mm(in[1]).sum()}; };
+  const Tensors given = {Leaf(0, {kUnit, kUnit}), Leaf(1, {kUnit, kUnit})};
+  const Measured all = MeasureWithin(1, function, given), half = MeasureWithin(0.5, function, given);
+  EXPECT_EQ(all.saved, 1);
+  EXPECT_EQ(half.saved, 0);
+  EXPECT_EQ(all.work, 3);
+  EXPECT_EQ(half.work, 3);
+}
+
+TEST(PartitionCasesTest, SavesExactlyWhatFitsOfParallelProducts) {
+  for (const int units : {20, 18, 17, 16, 15, 14, 13, 11, 7, 6, 5, 0}) {
+    EXPECT_EQ(MeasureProducts(units / 20.0, {{11, 1, 1}, {3, 1, 1}, {4, 1, 1}, {2, 1, 1}}).saved, units);
+  }
+  for (const int units : {50, 42, 30, 19, 8, 3, 0}) {
+    EXPECT_EQ(MeasureProducts(units / 50.0, {{3, 1, 1}, {5, 1, 1}, {11, 1, 1}, {17, 1, 1}, {14, 1, 1}}).saved, units);
+  }
+}
+
+TEST(PartitionCasesTest, SavesTheMostWorkOfParallelProducts) {
+  struct Row {
+    std::vector<Product> products;
+    double budget, saved, added_work;
+  };
+  const std::vector<Product> two = {{1, 1, 4}, {2, 2, 2}}, three = {{4, 4, 4}, {6, 6, 2}, {2, 2, 6}};
+  EXPECT_EQ(MeasureProducts(1, two).work, 24);
+  for (const Row& row : {Row{two, 0.5, 4, 4}, Row{three, 28.0 / 40, 28, 24}, Row{three, 16.0 / 40, 12, 88}}) {
+    const Measured all = MeasureProducts(1, row.products), cut = MeasureProducts(row.budget, row.products);
+    EXPECT_EQ(cut.saved, row.saved);
+    EXPECT_EQ(cut.work - all.work, row.added_work);
+  }
 }
 
 }  // namespace

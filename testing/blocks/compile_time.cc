@@ -87,7 +87,8 @@ absl::StatusOr<aot::CompiledModel> CompileArchive(const std::string& path, bool 
   COTAN_ASSIGN_OR_RETURN(const aot::pt2::Model model, aot::pt2::Model::Load(path));
   COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> examples, model.ExampleInputs());
   aot::CompileOptions options = OptionsFor(dump_dir);
-  options.loss = {.output = 0};
+  options.loss = {};
+  options.loss.output = 0;
   options.find_blocks = find_blocks;
   return aot::CompilePt2(model, examples, options, &model);
 }

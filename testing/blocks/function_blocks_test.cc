@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "runtime/autograd/engine.h"
 #include "runtime/execution/program.h"
 #include "testing/blocks/block_counts.h"
+#include "testing/blocks/block_functions.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
@@ -25,65 +25,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using CallCounts = std::map<std::string, int>;
-
-aot::CompiledModel Compiling(const aot::TensorFunction& function, const Tensors& inputs,
-                             const aot::CompileOptions& options = {}) {
-  absl::StatusOr<aot::CompiledModel> model = aot::CompileFunction(function, inputs, options);
-  EXPECT_TRUE(model.ok()) << model.status();
-  return *std::move(model);
-}
-
-// Expects the results and gradients of the compiled function on `inputs` to be those of eager.
-void ExpectEager(const aot::TensorFunction& function, const aot::CompiledModel& model, const Tensors& inputs) {
-  Tensors sources, roots, tangents;
-  const Tensors copies = Copies(inputs);
-  for (const at::Tensor& copy : copies) {
-    if (copy.requires_grad()) sources.push_back(copy);
-  }
-  const Tensors expected = function(copies);
-  auto compiled = Compiled::Load(model);
-  ASSERT_TRUE(compiled.ok()) << compiled.status();
-  const Variables arguments = ToVariables(inputs);
-  const Variables results = (*compiled)(arguments);
-  ASSERT_EQ(results.size(), expected.size());
-  Variables variables, found_roots;
-  std::vector<Tensor> found_tangents;
-  for (const Variable& argument : arguments) {
-    if (argument.requires_grad()) variables.push_back(argument);
-  }
-  for (size_t i = 0; i < expected.size(); ++i) {
-    ExpectNear(ToTorch(results[i].tensor()), expected[i].detach());
-    EXPECT_EQ(results[i].requires_grad(), expected[i].requires_grad()) << i;
-    if (!expected[i].requires_grad()) continue;
-    roots.push_back(expected[i]);
-    tangents.push_back(Constant(static_cast<int>(500 + i), expected[i].sizes()));
-    found_roots.push_back(results[i]);
-    found_tangents.push_back(ToCotan(tangents.back()));
-  }
-  if (roots.empty() || sources.empty()) return;
-  const Tensors gradients = torch::autograd::grad(roots, sources, tangents, false, false, true);
-  const auto found = autograd::Grad(found_roots, variables, found_tangents, compiled->ops(), {.allow_unused = true});
-  ASSERT_TRUE(found.ok()) << found.status();
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    ExpectNear((*found)[i].defined() ? ToTorch((*found)[i]) : at::Tensor(), gradients[i]);
-  }
-}
-
-void ExpectBlocks(const aot::CompiledModel& model, int blocks, const CallCounts& calls) {
-  const BlockCounts counts = CountBlocks(model);
-  EXPECT_EQ(counts.blocks, blocks);
-  EXPECT_EQ(counts.calls, calls);
-  EXPECT_THAT(model.inlined_blocks(), IsEmpty());
-}
-
-// Compiles the function and checks both.
-void ExpectEagerWithBlocks(const aot::TensorFunction& function, const Tensors& inputs, int blocks,
-                           const CallCounts& calls) {
-  const aot::CompiledModel model = Compiling(function, inputs);
-  ExpectBlocks(model, blocks, calls);
-  ExpectEager(function, model, inputs);
-}
 
 // Returns whether the block draws random numbers.
 bool Draws(const serialization::Method& block) {
@@ -168,6 +109,48 @@ TEST(FunctionBlocksTest, ReturnedInputsAreInlinedWithTheReason) {
   EXPECT_EQ(CountBlocks(model).blocks, 0);
   EXPECT_THAT(model.inlined_blocks(), ElementsAre(HasSubstr("return its clone()")));
   ExpectEager(function, model, inputs);
+}
+
+// The caller sees a write to one result in the other.
+TEST(FunctionBlocksTest, ResultsThatShareMemoryAreInlinedWithTheReason) {
+  const auto value_and_view = [](at::Tensor x) {
+    const at::Tensor y = x.sin();
+    return std::pair(y, y.view(-1));
+  };
+  const auto two_views = [](at::Tensor x) {
+    const at::Tensor y = x.sin();
+    return std::pair(y.t(), y.view(-1));
+  };
+  const std::vector<aot::TensorFunction> functions = {[=](const Tensors& x) {
+                                                        const auto [y, flat] = COTAN_BLOCK(value_and_view, x[0]);
+                                                        flat.mul_(2);
+                                                        return Tensors{y * 3, flat + 1};
+                                                      },
+                                                      [=](const Tensors& x) {
+                                                        const auto [y, flat] = COTAN_BLOCK(two_views, x[0]);
+                                                        y.mul_(2);
+                                                        return Tensors{y * 3, flat + 1};
+                                                      }};
+  for (const aot::TensorFunction& function : functions) {
+    const Tensors inputs{Leaf(1, {2, 3})};
+    const aot::CompiledModel model = Compiling(function, inputs);
+    EXPECT_EQ(CountBlocks(model).blocks, 0);
+    EXPECT_THAT(model.inlined_blocks(), ElementsAre(HasSubstr("shares memory with an input or another result")));
+    ExpectEager(function, model, inputs);
+  }
+}
+
+// Parts of one tensor, which eager does not let a caller write to.
+TEST(FunctionBlocksTest, PartsOfOneTensorAreResults) {
+  const auto body = [](at::Tensor x) {
+    const Tensors parts = x.sin().chunk(2, 1);
+    return std::pair(parts[0], parts[1]);
+  };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    const auto [first, second] = COTAN_BLOCK(body, x[0]);
+    return Tensors{first * second, second + 1};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {3, 4})}, 2, {{"forward", 1}, {"backward", 1}});
 }
 
 TEST(FunctionBlocksTest, AViewOfAnIntermediateIsAResult) {
@@ -264,14 +247,22 @@ TEST(FunctionBlocksTest, EqualTangentsOfOneCallDoNotServeAnother) {
   ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 2}, {"backward", 2}});
 }
 
+// A block does not know its callers: it has all of its results.
 TEST(FunctionBlocksTest, ResultsThatNobodyUsesGetNoGradient) {
   const auto body = [](at::Tensor x) { return std::pair(x.sin(), x.exp()); };
-  const aot::TensorFunction function = [body](const Tensors& x) {
-    const auto first = COTAN_BLOCK(body, x[0]);
-    const auto second = COTAN_BLOCK(body, first.first);
-    return Tensors{second.first};
-  };
-  ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 2}, {"backward", 2}});
+  for (const bool one_call_uses_it : {false, true}) {
+    const aot::TensorFunction function = [=](const Tensors& x) {
+      const auto first = COTAN_BLOCK(body, x[0]);
+      const auto second = COTAN_BLOCK(body, first.first);
+      return Tensors{one_call_uses_it ? second.first + second.second : second.first};
+    };
+    const Tensors inputs{Leaf(1, {4})};
+    const aot::CompiledModel model = Compiling(function, inputs);
+    ExpectBlocks(model, 2, {{"forward", 2}, {"backward", 2}});
+    EXPECT_EQ(StoredArtifact(model).blocks(0).outputs_size(), 2);
+    EXPECT_EQ(StoredArtifact(model).blocks(1).outputs_size(), 1);
+    ExpectEager(function, model, inputs);
+  }
 }
 
 TEST(FunctionBlocksTest, InputsWithoutGradientGetNone) {
@@ -365,6 +356,22 @@ TEST(FunctionBlocksTest, SizesMayBeDynamic) {
   const aot::CompiledModel model = Compiling(function, {Leaf(1, {8, 12})}, options);
   ExpectBlocks(model, 2, {{"forward", 2}, {"backward", 2}});
   for (const auto& [rows, columns] : {std::pair(64, 2), std::pair(8, 9), std::pair(16, 16), std::pair(4, 5)}) {
+    ExpectEager(function, model, {Leaf(3, {rows, columns})});
+  }
+}
+
+// With the row of numbers as one column and as a square.
+TEST(FunctionBlocksTest, SizesMayBeOne) {
+  const auto body = [](at::Tensor x) { return (x.view({x.size(1), x.size(0)}).sin() * x.size(0)).sum(0); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(body, x[0]).sum() + COTAN_BLOCK(body, x[0] * 2).sum()};
+  };
+  aot::CompileOptions options;
+  options.dynamic_dims = {{0, 0, "rows", 1, 256}, {0, 1, "columns", 1, 64}};
+  const aot::CompiledModel model = Compiling(function, {Leaf(1, {8, 12})}, options);
+  ExpectBlocks(model, 2, {{"forward", 2}, {"backward", 2}});
+  for (const auto& [rows, columns] : {std::pair(64, 1), std::pair(8, 8), std::pair(256, 1), std::pair(16, 16),
+                                      std::pair(16, 1), std::pair(4, 4), std::pair(1, 5), std::pair(1, 1)}) {
     ExpectEager(function, model, {Leaf(3, {rows, columns})});
   }
 }

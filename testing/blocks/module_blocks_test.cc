@@ -14,6 +14,7 @@
 #include "aot/capture/effects.h"
 #include "aot/compile.h"
 #include "runtime/autograd/engine.h"
+#include "runtime/autograd/grad_mode.h"
 #include "testing/blocks/block_counts.h"
 #include "testing/higher_order/compiled.h"
 
@@ -120,6 +121,25 @@ TEST(ModuleBlocksTest, ConstantsAreComparedAtEachCall) {
   ExpectEagerWithBlocks<Constants>(4, {{"forward", 3}, {"backward", 3}});
 }
 
+// A member that forward does not read.
+struct Labeled : torch::nn::Module {
+  struct Layer : Affine {
+    int label = 0;
+  };
+  at::Tensor forward(at::Tensor x) {
+    for (const int label : {1, 2}) {
+      layer->label = label;
+      x = COTAN_BLOCK(layer, x);
+    }
+    return x;
+  }
+  std::shared_ptr<Layer> layer = register_module("layer", std::make_shared<Layer>());
+};
+
+TEST(ModuleBlocksTest, MembersThatForwardDoesNotReadAreNoPartOfTheIdentity) {
+  ExpectEagerWithBlocks<Labeled>(2, {{"forward", 2}, {"backward", 2}});
+}
+
 // One module in two blocks, and outside of both.
 struct SharedWeight : torch::nn::Module {
   at::Tensor forward(at::Tensor x) {
@@ -154,6 +174,11 @@ TEST(ModuleBlocksTest, EqualKeysAreOneBlock) {
   ExpectEagerWithBlocks<Keyed<true>>(2, {{"forward", 4}, {"backward", 4}});
 }
 
+// Each is traced, and its text compared.
+TEST(ModuleBlocksTest, KeysThatDifferAreOneBlockIfTheirTracesAreEqual) {
+  ExpectEagerWithBlocks<Keyed<false>>(2, {{"forward", 4}, {"backward", 4}});
+}
+
 // Counts its calls in a buffer.
 struct Counter : torch::nn::Module {
   at::Tensor forward(at::Tensor x) {
@@ -170,6 +195,31 @@ struct TwoCounts : torch::nn::Module {
 
 TEST(ModuleBlocksTest, EachCallWritesTheBuffer) {
   ExpectEagerWithBlocks<TwoCounts>(2, {{"forward", 2}, {"backward", 2}});
+}
+
+TEST(ModuleBlocksTest, EachCallWritesTheBufferOfAnInputWithoutGradient) {
+  const Tensors inputs{Constant(1, {3, 4})};
+  const aot::CompiledModel model = Compiling<TwoCounts>(inputs, {.eval = false});
+  EXPECT_THAT(model.inlined_blocks(), IsEmpty());
+  EXPECT_EQ(CountBlocks(model).calls.at("forward"), 2);
+  ExpectEager<TwoCounts>(model, inputs);
+}
+
+TEST(ModuleBlocksTest, EachCallWritesTheBufferWithoutGradMode) {
+  const Tensors inputs{Leaf(1, {3, 4})};
+  auto compiled = Compiled::Load(Compiling<TwoCounts>(inputs, {.eval = false}));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  torch::manual_seed(0);
+  const auto net = std::make_shared<TwoCounts>();
+  const GradModeGuard no_grad(false);
+  const torch::NoGradGuard eager_no_grad;
+  for (int call = 1; call <= 2; ++call) {
+    const Variables results = (*compiled)(ToVariables(inputs));
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_FALSE(results[0].requires_grad());
+    ExpectNear(ToTorch(results[0].tensor()), net->forward(inputs[0]));
+    EXPECT_EQ(ToTorch(*compiled->session().State("counter.count")).item<double>(), 2 * call);
+  }
 }
 
 // Batch norm writes running statistics.
