@@ -26,6 +26,7 @@ using ::testing::HasSubstr;
 using testing::Leaf;
 using testing::LoadedFunction;
 using testing::Square;
+using testing::TripledSquare;
 using testing::TwoParts;
 using testing::Values;
 using testing::Vector;
@@ -287,13 +288,23 @@ TEST_F(CaptureRunTest, SavedValuesAreUnpackedDirectlyBeforeTheirNode) {
 }
 
 TEST_F(CaptureRunTest, DonatedMemoryCountsAsInTheWalk) {
-  LoadedFunction program(Square());
-  const Variable x = Leaf({2, 3});
-  const auto once = program.Call({x});
-  CompiledAutograd scope;
-  ASSERT_TRUE(program.Backward(At(once, 0), {1, 1}, /*retain_graph=*/true).ok());
-  ASSERT_TRUE(program.Backward(At(once, 0), {1, 1}).ok());
-  EXPECT_EQ(program.f.stats().backwards, 2);
+  for (const bool captured : {false, true}) {
+    LoadedFunction program(TripledSquare());
+    const Variable x = Leaf({1, 2});
+    const auto results = program.Call({x});
+    CompiledAutograd scope;
+    if (!captured) {
+      ASSERT_TRUE(scope.Close().ok());
+    }
+    for (const bool retains : {true, false}) {
+      ASSERT_TRUE(program.Backward(At(results, 0), {1, 1}, retains).ok());
+      EXPECT_EQ(program.f.stats().backwards_in_donated_memory, retains ? 0 : 1) << captured;
+    }
+    EXPECT_EQ(program.f.stats().backwards, 2) << captured;
+    EXPECT_THAT(Values(x.grad()), ElementsAre(36, 72)) << captured;  // 2 * 18 x
+  }
+  EXPECT_EQ(CompiledAutograd::Stats().backwards, 2);
+  EXPECT_EQ(CompiledAutograd::Stats().walked_segments, 0);
 }
 
 // Returns a copy of x with a node, and a reference to the memory of the copy.

@@ -140,6 +140,28 @@ ProgramBuilder SquareOfOrderTwo() {
   return program;
 }
 
+ProgramBuilder TripledSquare() {
+  ProgramBuilder program;
+  MethodBuilder f = program.AddMethod("f");
+  const uint32_t tripled = Times(f, f.Input("x", DType::kFloat32, {"2"}), 3.0);
+  f.proto().add_outputs(Times(f, tripled, tripled));
+  f.proto().add_outputs(tripled);
+  MethodBuilder b = program.AddMethod("b");
+  const uint32_t saved = b.Input("saved", DType::kFloat32, {"2"});
+  const uint32_t scaled = Times(b, saved, 6.0);
+  b.proto().add_outputs(Times(b, scaled, b.Input("tangent", DType::kFloat32, {"2"})));
+  Pair(f, b, 1, {0});
+  ViewAndMutationMetaFields facts;
+  facts.is_train = true;
+  facts.input_info = {LeafInput()};
+  facts.output_info = {Fresh(true)};
+  facts.saved = SavedForBackward();
+  facts.saved->num_tensors = 1;
+  facts.saved->donated = {0};
+  SetMetadata(f, facts);
+  return program;
+}
+
 ProgramBuilder TwoParts() {
   ProgramBuilder program;
   MethodBuilder f = program.AddMethod("f");

@@ -47,6 +47,8 @@ uint32_t Plus(MethodBuilder& m, uint32_t a, double summand);
 ProgramBuilder Square();
 //   the same with a differentiable backward "g" of x and the tangent, whose backward is "gb"
 ProgramBuilder SquareOfOrderTwo();
+//   f(x) = (3 x) (3 x), which saves 3 x for the backward alone: the value is donated
+ProgramBuilder TripledSquare();
 //   f(x, y) = (2 x, 3 y)
 ProgramBuilder TwoParts();
 //   f(x) = x.mul_(2); return x + 1, where x is not a leaf

@@ -5,9 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,7 +19,6 @@
 #include "runtime/execution/program.h"
 #include "runtime/function.h"
 #include "runtime/session.h"
-#include "runtime/testing/limited_device.h"
 #include "testing/autograd/three_ways.h"
 #include "testing/e2e/compiled_trainer.h"
 
@@ -46,16 +42,6 @@ const CompiledFunction& SumOfThree() {
                   [](const Tensors& in) -> Tensors { return {at::sigmoid(in[0] + in[1] + in[2]).sum()}; },
                   {{3, 4}, {1, 4}, {1, 4}});
 }
-
-// Compiles the function for these examples, as they are.
-CompiledFunction CompileFor(const TensorFunction& function, const Tensors& examples,
-                            const aot::CompileOptions& options = {}) {
-  const auto model = aot::CompileFunction(function, examples, options);
-  EXPECT_TRUE(model.ok()) << model.status();
-  return CompiledFunction(function, model.ok() ? std::string(model->bytes()) : "");
-}
-
-at::Tensor Example(at::IntArrayRef sizes) { return at::randn(sizes).requires_grad_(); }
 
 TEST(CaptureCasesTest, ContributionsToOneLeafAreAddedInTheWalksOrder) {
   ExpectThreeWays(
@@ -393,99 +379,6 @@ TEST(CaptureCasesTest, GradientsOfAWrittenArgumentAndOfAResultAreToldApart) {
       },
       /*captures=*/1);
   EXPECT_TRUE(at::equal(outcome.gradients[1], at::full({1, 4}, 2.0)));
-}
-
-// --- memory ------------------------------------------------------------------------
-
-constexpr int64_t kElements = 1'000'000;
-constexpr int64_t kVectorBytes = 4 * kElements;
-constexpr int64_t kSmallBytes = 1 << 16;  // of scalars and of the scratch memory of kernels
-
-Tensor FullVector(Device& device, float value) {
-  const Tensor vector = *Tensor::Empty(DType::kFloat32, {kElements}, device);
-  std::fill_n(vector.data<float>(), kElements, value);
-  return vector;
-}
-
-// Returns a copy of x by a node whose backward calls `run`.
-Variable Observed(const Variable& x, std::function<void()> run) {
-  const auto backward = [run](autograd::BackwardContext&,
-                              absl::Span<Tensor> incoming) -> absl::StatusOr<autograd::Gradients> {
-    run();
-    return autograd::Gradients{incoming[0]};
-  };
-  return (*autograd::ApplyFunction("Observed", {x}, {*x.tensor().Clone()}, backward))[0];
-}
-
-// A function on a device that counts its bytes.
-struct Counted {
-  explicit Counted(const CompiledFunction& f)
-      : session(*Session::Create(*Program::LoadBytes(f.bytes),
-                                 {.kernels = &CpuKernels(), .device = &device, .threads = 1})),
-        function(*Function::Create(session, "forward")) {
-    EXPECT_TRUE(CompiledAutograd::Reset().ok());
-  }
-  ~Counted() { EXPECT_TRUE(CompiledAutograd::Reset().ok()); }
-
-  Variable Call(const std::vector<Variable>& arguments) {
-    const auto results = function.Call(arguments);
-    EXPECT_TRUE(results.ok()) << results.status();
-    return std::get<Variable>((*results)[0]);
-  }
-  void Backward(const Variable& root, bool captured) {
-    const auto scope = captured ? std::make_unique<CompiledAutograd>() : nullptr;
-    const absl::Status status = autograd::Backward({root}, {}, session.ops());
-    EXPECT_TRUE(status.ok()) << status;
-  }
-
-  LimitedDevice device;
-  Session session;
-  Function function;
-};
-
-TEST(CaptureCasesTest, ALargeSavedValueIsFreeWhenTheNextNodeIsCalled) {
-  Counted f(CompileFor([](const Tensors& in) -> Tensors { return {(in[0] * in[0]).sum()}; }, {Example({kElements})}));
-  for (const bool captured : {false, true}) {
-    for (int round = 0; round < 3; ++round) {
-      const Variable x = *Variable::Leaf(FullVector(f.device, 3));
-      const int64_t before = f.device.live_bytes();
-      int64_t live = 0;
-      const Variable y = f.Call({Observed(x, [&] { live = f.device.live_bytes() - before; })});
-      EXPECT_GE(f.device.live_bytes() - before, kVectorBytes);  // the copy, which is saved
-      f.Backward(y, captured);
-      EXPECT_GE(live, kVectorBytes) << captured << round;  // the gradient that arrives
-      EXPECT_LE(live, kVectorBytes + kSmallBytes) << captured << round;
-      EXPECT_EQ(x.grad().tensor().data<float>()[kElements - 1], 6);
-    }
-  }
-  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
-}
-
-TEST(CaptureCasesTest, OnlyTheGradientIsLeftWhenALeafHasAccumulatedIt) {
-  Counted f(CompileFor([](const Tensors& in) -> Tensors { return {(2 * in[0] * in[1]).sum()}; },
-                       {Example({kElements}), at::randn({kElements})}));
-  for (const bool captured : {false, true}) {
-    Variable parameter = *Variable::Leaf(FullVector(f.device, 3));
-    const int64_t before = f.device.live_bytes();
-    int64_t live = 0;
-    const auto note = [&](Variable&) {
-      live = f.device.live_bytes() - before;
-      return absl::OkStatus();
-    };
-    ASSERT_TRUE(parameter.AddPostAccumulateHook(note).ok());
-    for (int round = 0; round < 3; ++round) {
-      const Variable y = f.Call({parameter, Variable(FullVector(f.device, 5))});
-      EXPECT_GE(f.device.live_bytes() - before, kVectorBytes);  // the argument, which is saved
-      f.Backward(y, captured);
-      EXPECT_EQ(parameter.grad().tensor().data<float>()[kElements - 1], 10);
-      EXPECT_LE(live, kVectorBytes + kSmallBytes) << captured << round;
-      EXPECT_LE(f.device.live_bytes() - before, kVectorBytes + kSmallBytes) << captured << round;
-      parameter.ClearGrad();
-      EXPECT_LE(f.device.live_bytes() - before, kSmallBytes) << captured << round;
-      EXPECT_EQ(parameter.tensor().data<float>()[kElements - 1], 3);
-    }
-  }
-  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
 }
 
 }  // namespace

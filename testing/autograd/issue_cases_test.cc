@@ -40,8 +40,6 @@ const CompiledFunction& Sum() {
 
 Tensors Sine(const Tensors& in) { return {in[0].sin()}; }
 
-at::Tensor Example(at::IntArrayRef sizes) { return at::randn(sizes).requires_grad_(); }
-
 // A function of a session of its own.
 struct Loaded {
   explicit Loaded(const CompiledFunction& compiled)

@@ -58,6 +58,15 @@ const CompiledFunction& Compiled(const std::string& name, const TensorFunction& 
   return *found;
 }
 
+CompiledFunction CompileFor(const TensorFunction& function, const Tensors& examples,
+                            const aot::CompileOptions& options) {
+  const auto model = aot::CompileFunction(function, examples, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return CompiledFunction(function, model.ok() ? std::string(model->bytes()) : "");
+}
+
+at::Tensor Example(at::IntArrayRef sizes) { return at::randn(sizes).requires_grad_(); }
+
 bool SameBits(const at::Tensor& a, const at::Tensor& b) {
   if (a.defined() != b.defined()) return false;
   if (!a.defined()) return true;

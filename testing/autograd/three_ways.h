@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "aot/compile.h"
 #include "testing/autograd/world.h"
 
 namespace cotan::testing {
@@ -33,6 +34,12 @@ Outcome ExpectThreeWays(const Case& run, int captures, int walked_segments = 0);
 // Arguments: `function` of tensors of these sizes; the first dimension of the first is dynamic if `dynamic`.
 const CompiledFunction& Compiled(const std::string& name, const TensorFunction& function,
                                  const std::vector<std::vector<int64_t>>& sizes, bool dynamic = false);
+
+// Compiles the function for these examples, as they are.
+CompiledFunction CompileFor(const TensorFunction& function, const Tensors& examples,
+                            const aot::CompileOptions& options = {});
+// Returns random elements that require grad.
+at::Tensor Example(at::IntArrayRef sizes);
 
 bool SameBits(const at::Tensor& a, const at::Tensor& b);
 // Returns a hook that notes `name` in the log and returns the gradient times `factor`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How a compiled artifact is called: the stages of a call, when the backward is planned, what arguments must be, and
-// the refusals of a backward. The rows R1, R12, R14 and R16 of docs/spec_rows.md.
+// the refusals of a backward. The rows R1, R9, R12, R14 and R16 of docs/spec_rows.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -126,6 +126,24 @@ TEST(CompiledCallTest, ArgumentsMustBeAsTraced) {
   EXPECT_THAT(refusal({x, ToVariable(Constant(1, {3}))}), HasSubstr("expected f64[2], got f64[3]"));
   EXPECT_THAT(refusal({x, Variable(*f.ops().Ones(DType::kFloat32, {2}))}), HasSubstr("expected f64[2], got f32[2]"));
   ExpectNear(ToTorch(f({x, c})[0].tensor()), Constant(0, {2}) * Constant(1, {2}));
+}
+
+TEST(CompiledCallTest, ArgumentsThatWereOneTensorMustBeOne) {
+  const at::Tensor both = Constant(0, {3});
+  Compiled f = Compile(
+      [](const Tensors& in) -> Tensors {
+        at::Tensor a = in[0];
+        a.add_(1);
+        return {in[0] * in[1]};
+      },
+      {both, both});
+  const Variable x = ToVariable(Constant(0, {3}));
+  const absl::Status refused = f.function().Call({x, ToVariable(Constant(0, {3}))}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("argument 'input.1' was the same tensor as 'input.0' when the program"));
+  ExpectNear(ToTorch(x.tensor()), Constant(0, {3}));
+  ExpectNear(ToTorch(f({x, x})[0].tensor()), (Constant(0, {3}) + 1).pow(2));
+  ExpectNear(ToTorch(x.tensor()), Constant(0, {3}) + 1);
 }
 
 TEST(CompiledCallTest, VerifiedCallsGiveTheSame) {

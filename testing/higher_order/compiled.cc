@@ -200,4 +200,18 @@ void ExpectEagerOrders(const aot::TensorFunction& function, const Tensors& input
   }
 }
 
+at::Tensor CentralDifferences(const std::function<double(const at::Tensor&)>& function, const at::Tensor& x) {
+  std::vector<double> differences;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    double ends[2];
+    for (const int side : {0, 1}) {
+      at::Tensor moved = x.detach().clone();
+      moved.view({-1})[i] += side == 0 ? -kDifferenceStep : kDifferenceStep;
+      ends[side] = function(moved.set_requires_grad(x.requires_grad()));
+    }
+    differences.push_back((ends[1] - ends[0]) / (2 * kDifferenceStep));
+  }
+  return torch::tensor(differences, torch::kDouble).reshape(x.sizes());
+}
+
 }  // namespace cotan::testing

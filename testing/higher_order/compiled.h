@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -71,6 +72,11 @@ void ExpectEagerOrders(const aot::TensorFunction& function, const Tensors& input
 // Expects equal sizes and elements within `tolerance` of the largest one; both undefined counts as equal, and zeros as
 // undefined.
 void ExpectNear(const at::Tensor& actual, const at::Tensor& expected, double tolerance = 1e-12);
+
+// The step of central differences, for kFiniteDifference of testing/tolerance.h.
+inline constexpr double kDifferenceStep = 1e-5;
+// Returns the gradient of `function` at `x` by central differences. It is called with leaves like `x`.
+at::Tensor CentralDifferences(const std::function<double(const at::Tensor&)>& function, const at::Tensor& x);
 
 }  // namespace cotan::testing
 

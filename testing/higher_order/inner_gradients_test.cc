@@ -11,6 +11,7 @@
 #include "aot/optimizer/optimizer.h"
 #include "runtime/autograd/engine.h"
 #include "testing/higher_order/compiled.h"
+#include "testing/tolerance.h"
 
 namespace cotan::testing {
 namespace {
@@ -81,23 +82,6 @@ std::vector<Case> Cases() {
 
 class InnerGradientsTest : public ::testing::TestWithParam<Case> {};
 
-// Returns the result of a function of one result, on constants.
-double ResultOf(const Case& c, const Tensors& inputs) { return c.function(inputs)[0].item<double>(); }
-
-// Returns the central difference with respect to element `i` of input `k`.
-double Difference(const Case& c, size_t k, int64_t i) {
-  constexpr double kStep = 1e-5;
-  double ends[2];
-  for (int side = 0; side < 2; ++side) {
-    Tensors inputs = Copies(c.inputs);
-    const torch::NoGradGuard no_grad;
-    inputs[k].flatten()[i] += side == 0 ? kStep : -kStep;
-    const torch::AutoGradMode grad(true);
-    ends[side] = ResultOf(c, inputs);
-  }
-  return (ends[0] - ends[1]) / (2 * kStep);
-}
-
 TEST_P(InnerGradientsTest, ResultsAndGradientsAreThoseOfEagerAndOfDifferences) {
   const Case& c = GetParam();
   auto compiled = Compiled::Function(c.function, c.inputs, /*order=*/1);
@@ -114,9 +98,12 @@ TEST_P(InnerGradientsTest, ResultsAndGradientsAreThoseOfEagerAndOfDifferences) {
     SCOPED_TRACE(::testing::Message() << "input " << k);
     const at::Tensor gradient = ToTorch(arguments[k].grad().tensor());
     ExpectNear(gradient, inputs[k].grad());
-    for (int64_t i = 0; i < gradient.numel(); ++i) {
-      EXPECT_NEAR(gradient.flatten()[i].item<double>(), Difference(c, k, i), 1e-6);
-    }
+    const auto result_at = [&](const at::Tensor& moved) {
+      Tensors others = inputs;
+      others[k] = moved;
+      return c.function(others)[0].item<double>();
+    };
+    ExpectNear(gradient, CentralDifferences(result_at, inputs[k]), kFiniteDifference);
   }
 }
 

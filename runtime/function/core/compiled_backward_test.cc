@@ -27,6 +27,7 @@ using testing::Plus;
 using testing::ProgramBuilder;
 using testing::Square;
 using testing::Times;
+using testing::TripledSquare;
 using testing::TwoParts;
 using testing::Values;
 using testing::Vector;
@@ -133,27 +134,8 @@ TEST(CompiledBackwardTest, IdleTangentsMakeAGradientDefined) {
   EXPECT_THAT(Values(z.grad()), ElementsAre(0, 0));
 }
 
-// f(x) = (3x) (3x), which saves 3x for the backward only.
 TEST(CompiledBackwardTest, DonatedValuesAreOverwrittenUnlessTheGraphIsRetained) {
-  ProgramBuilder builder;
-  MethodBuilder f = builder.AddMethod("f");
-  const uint32_t tripled = Times(f, f.Input("x", DType::kFloat32, {"2"}), 3.0);
-  f.proto().add_outputs(Times(f, tripled, tripled));
-  f.proto().add_outputs(tripled);
-  MethodBuilder b = builder.AddMethod("b");
-  const uint32_t saved = b.Input("saved", DType::kFloat32, {"2"});
-  const uint32_t scaled = Times(b, saved, 6.0);
-  b.proto().add_outputs(Times(b, scaled, b.Input("tangent", DType::kFloat32, {"2"})));
-  Pair(f, b, 1, {0});
-  ViewAndMutationMetaFields facts;
-  facts.is_train = true;
-  facts.input_info = {LeafInput()};
-  facts.output_info = {Fresh(true)};
-  facts.saved = SavedForBackward();
-  facts.saved->num_tensors = 1;
-  facts.saved->donated = {0};
-  SetMetadata(f, facts);
-  LoadedFunction program(std::move(builder));
+  LoadedFunction program(TripledSquare());
   const Variable x = Leaf({1, 2});
   auto results = program.Call({x});
   for (const bool retain : {true, true, false}) {
