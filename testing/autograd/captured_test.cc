@@ -7,6 +7,7 @@
 
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -248,19 +249,20 @@ TEST(CapturedTest, UserNodesBetweenProgramsAreCalled) {
   ExpectThreeWays(
       [](World& world) {
         Tensors all;
-        for (int round = 0; round < 4; ++round) {
+        const std::vector<std::pair<std::string, double>> nodes = {{"N1", 3}, {"N2", 3}, {"N3", 30}};
+        for (size_t round = 0; round < 6; ++round) {
           const int x = world.Leaf(at::randn({4, 4}));
-          const std::string name = round % 2 == 0 ? "N1" : "N2";
+          const auto& [name, factor] = nodes[round % 3];
           const int a = world.Call(Sin(), {x})[0];
           const int n = world.Node(
-              name, a, [](const at::Tensor& t) { return t * 3; }, Scaled(world, name, 3));
+              name, a, [factor = factor](const at::Tensor& t) { return t * factor; }, Scaled(world, name, factor));
           world.Backward(world.Call(Sin(), {n}));
           Append(all, GradsOf(world, {x}));
         }
         return all;
       },
-      /*captures=*/2);  // the node's name is part of the key
-  EXPECT_EQ(CompiledAutograd::Stats().called_nodes, 4);
+      /*captures=*/3);  // the node's name is part of the key
+  EXPECT_EQ(CompiledAutograd::Stats().called_nodes, 6);
 }
 
 TEST(CapturedTest, AUserNodeWithoutAGradientGivesNone) {
