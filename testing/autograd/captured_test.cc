@@ -297,6 +297,29 @@ TEST(CapturedTest, BatchesOfManySizesNeedOneCapture) {
   EXPECT_EQ(CompiledAutograd::Stats().plans, 9);
 }
 
+TEST(CapturedTest, ViewsOfDynamicSizesNeedOneCapture) {
+  ExpectThreeWays(
+      [](World& world) {
+        const CompiledFunction& linear = Compiled(
+            "dynamic linear", [](const Tensors& in) -> Tensors { return {at::linear(in[0], in[1]).relu()}; },
+            {{6, 4}, {4, 4}}, /*dynamic=*/true);
+        const CompiledFunction& total = Compiled(
+            "dynamic total", [](const Tensors& in) -> Tensors { return {in[0].sin().sum()}; }, {{24}}, true);
+        Tensors all;
+        const int w = world.Leaf(at::randn({4, 4}));
+        for (const auto& [batch, rows] : std::vector<std::pair<int64_t, int64_t>>{{10, 2}, {20, 4}, {30, 8}}) {
+          world.SetGrad(w, at::Tensor());
+          const int x = world.Leaf(at::randn({batch, 4}));
+          const int wide = world.View(world.Call(linear, {x, w})[0], view::View{.sizes = {rows, batch * 4 / rows}});
+          world.Backward(world.Call(total, {world.View(wide, view::View{.sizes = {batch * 4}})}));
+          Append(all, GradsOf(world, {x, w}));
+        }
+        return all;
+      },
+      /*captures=*/1);
+  EXPECT_EQ(CompiledAutograd::Stats().plans, 3);
+}
+
 TEST(CapturedTest, SizesThatAreEqualByChanceAreNotOneSize) {
   ExpectThreeWays(
       [](World& world) {
