@@ -56,6 +56,38 @@ TEST(AccumulateCasesTest, EmptyRowsGiveZerosToWhatIsBroadcast) {
   EXPECT_TRUE(at::equal(outcome.gradients[1], at::zeros({4, 1})));
 }
 
+TEST(AccumulateCasesTest, OnlyWhatIsAskedForGetsAGradientComputedValuesToo) {
+  const Outcome outcome = ExpectThreeWays(
+      [](World& world) {
+        const CompiledFunction& polynomial = Compiled(
+            "polynomial", [](const Tensors& in) -> Tensors { return {in[0] * in[0] + in[1] * in[0] + in[1] * in[1]}; },
+            {{2, 2}, {2, 2}});
+        const CompiledFunction& once =
+            Compiled("times one", [](const Tensors& in) -> Tensors { return {in[0] * 1}; }, {{2, 2}});
+        const int x = world.Leaf(at::randn({2, 2})), y = world.Leaf(at::randn({2, 2}));
+        const int z = world.Leaf(at::randn({2, 2}));  // not part of the graph
+        const int computed = world.Call(once, {x})[0];
+        const int out = world.Call(polynomial, {computed, y})[0];
+        Tensors all;
+        for (const std::vector<int>& inputs : std::vector<std::vector<int>>{{x, y, computed}, {y}, {x}, {z}}) {
+          world.Backward({out}, /*retain_graph=*/true, inputs);
+          Append(all, GradsOf(world, {x, y, computed, z}));
+        }
+        Append(all, {2 * world.Value(x) + world.Value(y), world.Value(x) + 2 * world.Value(y)});
+        return all;
+      },
+      /*captures=*/3);
+  const Tensors& g = outcome.gradients;
+  const at::Tensor dx = g[16].detach(), dy = g[17].detach();
+  // As in LibTorch, a computed value that was asked for retains its gradient in later backwards through it.
+  const std::vector<Tensors> expected = {
+      {dx, dy, dx}, {dx, 2 * dy, dx}, {2 * dx, 2 * dy, 2 * dx}, {2 * dx, 2 * dy, 2 * dx}};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    for (size_t k = 0; k < 3; ++k) EXPECT_TRUE(at::allclose(g[4 * i + k], expected[i][k])) << i << " " << k;
+    EXPECT_FALSE(g[4 * i + 3].defined()) << i;
+  }
+}
+
 TEST(AccumulateCasesTest, TwoRootsShareANode) {
   const Outcome outcome = ExpectThreeWays(
       [](World& world) {

@@ -7,6 +7,7 @@
 
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -248,19 +249,20 @@ TEST(CapturedTest, UserNodesBetweenProgramsAreCalled) {
   ExpectThreeWays(
       [](World& world) {
         Tensors all;
-        for (int round = 0; round < 4; ++round) {
+        const std::vector<std::pair<std::string, double>> nodes = {{"N1", 3}, {"N2", 3}, {"N3", 30}};
+        for (size_t round = 0; round < 6; ++round) {
           const int x = world.Leaf(at::randn({4, 4}));
-          const std::string name = round % 2 == 0 ? "N1" : "N2";
+          const auto& [name, factor] = nodes[round % 3];
           const int a = world.Call(Sin(), {x})[0];
           const int n = world.Node(
-              name, a, [](const at::Tensor& t) { return t * 3; }, Scaled(world, name, 3));
+              name, a, [factor = factor](const at::Tensor& t) { return t * factor; }, Scaled(world, name, factor));
           world.Backward(world.Call(Sin(), {n}));
           Append(all, GradsOf(world, {x}));
         }
         return all;
       },
-      /*captures=*/2);  // the node's name is part of the key
-  EXPECT_EQ(CompiledAutograd::Stats().called_nodes, 4);
+      /*captures=*/3);  // the node's name is part of the key
+  EXPECT_EQ(CompiledAutograd::Stats().called_nodes, 6);
 }
 
 TEST(CapturedTest, AUserNodeWithoutAGradientGivesNone) {
@@ -293,6 +295,29 @@ TEST(CapturedTest, BatchesOfManySizesNeedOneCapture) {
       /*captures=*/1);
   EXPECT_THAT(CompiledAutograd::Reasons()[0], HasSubstr("new node"));
   EXPECT_EQ(CompiledAutograd::Stats().plans, 9);
+}
+
+TEST(CapturedTest, ViewsOfDynamicSizesNeedOneCapture) {
+  ExpectThreeWays(
+      [](World& world) {
+        const CompiledFunction& linear = Compiled(
+            "dynamic linear", [](const Tensors& in) -> Tensors { return {at::linear(in[0], in[1]).relu()}; },
+            {{6, 4}, {4, 4}}, /*dynamic=*/true);
+        const CompiledFunction& total = Compiled(
+            "dynamic total", [](const Tensors& in) -> Tensors { return {in[0].sin().sum()}; }, {{24}}, true);
+        Tensors all;
+        const int w = world.Leaf(at::randn({4, 4}));
+        for (const auto& [batch, rows] : std::vector<std::pair<int64_t, int64_t>>{{10, 2}, {20, 4}, {30, 8}}) {
+          world.SetGrad(w, at::Tensor());
+          const int x = world.Leaf(at::randn({batch, 4}));
+          const int wide = world.View(world.Call(linear, {x, w})[0], view::View{.sizes = {rows, batch * 4 / rows}});
+          world.Backward(world.Call(total, {world.View(wide, view::View{.sizes = {batch * 4}})}));
+          Append(all, GradsOf(world, {x, w}));
+        }
+        return all;
+      },
+      /*captures=*/1);
+  EXPECT_EQ(CompiledAutograd::Stats().plans, 3);
 }
 
 TEST(CapturedTest, SizesThatAreEqualByChanceAreNotOneSize) {

@@ -5,10 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/autograd/three_ways.h"
 
@@ -195,6 +200,79 @@ TEST(HookOrderCasesTest, RandomNumbersThatNobodyUsesAreDrawn) {
       },
       /*captures=*/1);
   EXPECT_FALSE(at::equal(outcome.gradients[1], outcome.gradients[3]));
+}
+
+// AG-036.
+TEST(HookOrderCasesTest, TheNewestNodeComesFirstAndALeafAsSoonAsItsGradientIsWhole) {
+  const auto function = [](const std::string& name, const TensorFunction& f, int arguments) -> const CompiledFunction& {
+    return Compiled("hooked " + name, f, std::vector<std::vector<int64_t>>(static_cast<size_t>(arguments), {2, 2}));
+  };
+  for (const bool leaf_waits : {false, true}) {
+    const Outcome outcome = ExpectThreeWays(
+        [&](World& world) {
+          const CompiledFunction& sine = function(
+              "sine", [](const Tensors& in) -> Tensors { return {in[0].sin()}; }, 1);
+          const CompiledFunction& cosine = function(
+              "cosine", [](const Tensors& in) -> Tensors { return {in[0].cos()}; }, 1);
+          const CompiledFunction& product = function(
+              "product", [](const Tensors& in) -> Tensors { return {in[0] * in[1]}; }, 2);
+          const int a = world.Leaf(at::randn({2, 2}));
+          const int b = leaf_waits ? world.Call(sine, {a})[0] : world.Leaf(at::randn({2, 2}));
+          const int c = leaf_waits ? world.Call(cosine, {a})[0] : world.Call(sine, {b})[0];
+          const int d = leaf_waits ? b : world.Call(cosine, {a})[0];
+          const int out = world.Call(product, {c, d})[0];
+          for (const auto& [name, value] :
+               std::vector<std::pair<std::string, int>>{{"a", a}, {"b", b}, {"c", c}, {"d", d}, {"out", out}}) {
+            if (name != "d" || !leaf_waits) world.TensorHook(value, Scaled(world, name, 1));
+          }
+          world.Backward({out});
+          return GradsOf(world, {a});
+        },
+        /*captures=*/1);
+    const std::vector<std::string> order = leaf_waits ? std::vector<std::string>{"out", "c", "b", "a"}
+                                                      : std::vector<std::string>{"out", "d", "a", "c", "b"};
+    EXPECT_EQ(outcome.log, order);
+  }
+}
+
+// Returns the lines of the ops of a method.
+std::vector<std::string> OpsOf(const std::string& method) {
+  std::vector<std::string> ops;
+  for (const absl::string_view line : absl::StrSplit(method, '\n')) {
+    if (absl::StrContains(line, "  // ")) ops.emplace_back(line);
+  }
+  return ops;
+}
+
+// CA-037. The gradients are set, so that accumulations are ops of the method.
+TEST(HookOrderCasesTest, AccumulationsStandBehindTheOpsOfTheirGradients) {
+  ExpectThreeWays(
+      [](World& world) {
+        const std::vector<std::vector<int64_t>> sizes = {{1, 2, 7, 7}, {3, 2, 3, 3}, {3}, {2, 3, 3, 3}, {2}};
+        const CompiledFunction& convolutions = Compiled(
+            "two convolutions",
+            [](const Tensors& in) -> Tensors { return {at::conv2d(at::conv2d(in[0], in[1], in[2]), in[3], in[4])}; },
+            sizes);
+        std::vector<int> leaves;
+        for (const std::vector<int64_t>& size : sizes) leaves.push_back(world.Leaf(at::randn(size)));
+        const std::vector<int> parameters(leaves.begin() + 1, leaves.end());
+        for (const int leaf : parameters) world.SetGrad(leaf, at::randn(world.Value(leaf).sizes()));
+        world.Backward(world.Call(convolutions, leaves), false, parameters);
+        return GradsOf(world, parameters);
+      },
+      /*captures=*/1);
+  const std::string& text = CompiledAutograd::Text();
+  const std::vector<std::string> ops = OpsOf(text);
+  int accumulations = 0;
+  for (size_t i = 1; i < ops.size(); ++i) {
+    if (!absl::StrContains(ops[i], "AccumulateGrad")) continue;
+    ++accumulations;
+    // "  %9: f32[3] = expr(%1, %8) ...": the gradient is the second operand.
+    const size_t begin = ops[i].find(", %") + 2;
+    const std::string gradient = ops[i].substr(begin, ops[i].find(')', begin) - begin);
+    EXPECT_TRUE(absl::StartsWith(ops[i - 1], absl::StrCat("  ", gradient, ":"))) << text;
+  }
+  EXPECT_EQ(accumulations, 4) << text;
 }
 
 TEST(HookOrderCasesTest, StepsAreInTheEnginesOrder) {

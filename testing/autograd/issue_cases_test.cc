@@ -23,6 +23,7 @@
 #include "runtime/function.h"
 #include "runtime/session.h"
 #include "testing/autograd/three_ways.h"
+#include "testing/autograd/walked_and_captured.h"
 #include "testing/e2e/compiled_trainer.h"
 
 namespace cotan::testing {
@@ -61,16 +62,6 @@ struct Loaded {
 };
 
 Variable LeafOf(const at::Tensor& values) { return *Variable::Leaf(*ToCotan(values.detach().contiguous())); }
-
-// Runs the case node by node and captured.
-template <typename Run>
-void WalkedAndCaptured(const Run& run) {
-  ASSERT_TRUE(CompiledAutograd::Reset().ok());
-  run();
-  const CompiledAutograd scope;
-  SCOPED_TRACE("captured");
-  run();
-}
 
 // --- hooks inside of compiled functions ---------------------------------------------
 

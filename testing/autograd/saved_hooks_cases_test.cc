@@ -7,7 +7,6 @@
 #include <torch/torch.h>
 
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -20,6 +19,7 @@
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
+#include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
@@ -133,15 +133,6 @@ absl::Status BackwardOf(const Variables& roots, Compiled& f, bool retain_graph =
   return autograd::Backward(roots, ones, f.ops(), {.retain_graph = retain_graph});
 }
 
-// Runs the case node by node and captured.
-void WalkedAndCaptured(const std::function<void()>& run) {
-  ASSERT_TRUE(CompiledAutograd::Reset().ok());
-  run();
-  const CompiledAutograd scope;
-  SCOPED_TRACE("captured");
-  run();
-}
-
 TEST(HostHooksTest, PackRunsInTheForwardAndUnpackInTheBackward) {
   Compiled product =
       CompileOf([](const Tensors& in) -> Tensors { return {in[0] * in[1]}; }, {Leaf(0, {2}), Constant(1, {2})});
@@ -219,8 +210,13 @@ TEST(HostHooksTest, ErrorsOfHooksAreThoseOfTheCallAndOfTheBackward) {
     }
     hooks.pack = pack;
     hooks.unpack = [](const PackedData&) -> absl::StatusOr<Tensor> { return *Tensor::From<double>({1}, {1}); };
-    const SavedTensorHooksScope scope(hooks);
-    const absl::Status wrong = BackwardOf(square({a}), square);
+    Variables packed;
+    {
+      const SavedTensorHooksScope scope(hooks);
+      packed = square({a});
+    }
+    // The square of the result packs nothing: its backward runs, and is captured, before the hook.
+    const absl::Status wrong = BackwardOf(square(packed), square);
     EXPECT_EQ(wrong.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(wrong.message(), HasSubstr("an unpack hook returned f64[1] for a saved value f64[2]"));
   });

@@ -24,6 +24,7 @@
 #include "runtime/autograd/multi_grad_hook.h"
 #include "runtime/autograd/node.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
+#include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
@@ -89,6 +90,61 @@ TEST(ThreadCasesTest, EachThreadCapturesItsOwnGraphs) {
   });
 }
 
+// A backward through f, with the expected gradient; returns how many backwards scopes of this thread have run.
+int64_t RunOnce(
+    Compiled& f, const std::function<absl::Status()>& inner = [] { return absl::OkStatus(); }) {
+  const Variable x = ToVariable(Leaf(0, {5, 5}));
+  const Variables results = f({WithInner(x, inner)});
+  const absl::Status ran = autograd::Backward(results, OnesOf(results[0]), f.ops());
+  EXPECT_TRUE(ran.ok()) << ran;
+  ExpectNear(ToTorch(x.grad().tensor()), Constant(0, {5, 5}) + 3.5);
+  return CompiledAutograd::Stats().backwards;
+}
+
+void ExpectRefused(const absl::Status& status, const std::string& part) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+}
+
+TEST(ThreadCasesTest, AnOuterScopeThatIsClosedFirstIsRefusedAndBothStayOpen) {
+  Compiled f = Load(Compile(Parabola, {Leaf(0, {5, 5})}));
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  CompiledAutograd outer;
+  CompiledAutograd inner(CompiledAutograd::kDisabled);
+  ExpectRefused(outer.Close(), "nested contexts must return before their parent");
+  EXPECT_EQ(RunOnce(f), 0);  // the inner scope walks
+  EXPECT_TRUE(inner.Close().ok());
+  EXPECT_EQ(RunOnce(f), 1);
+  EXPECT_TRUE(outer.Close().ok());
+  EXPECT_EQ(RunOnce(f), 1);
+}
+
+TEST(ThreadCasesTest, AScopeCapturesAndClosesOnItsOwnThread) {
+  Compiled f = Load(Compile(Parabola, {Leaf(0, {5, 5})}));
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  CompiledAutograd scope;
+  OnThreads(1, [&](int) {
+    ExpectRefused(scope.Close(), "belongs to another thread");
+    EXPECT_EQ(RunOnce(f), 0);
+  });
+  EXPECT_EQ(RunOnce(f), 1);
+}
+
+TEST(ThreadCasesTest, ARunningBackwardRefusesResetAndTheEndOfItsScope) {
+  Compiled f = Load(Compile(Parabola, {Leaf(0, {5, 5})}));
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  CompiledAutograd scope;
+  const auto inner = [&scope] {
+    ExpectRefused(CompiledAutograd::Reset(), "a captured backward is running");
+    ExpectRefused(scope.Close(), "a captured backward is running");
+    return absl::OkStatus();
+  };
+  for (const int backwards : {1, 2}) EXPECT_EQ(RunOnce(f, inner), backwards);
+  EXPECT_EQ(CompiledAutograd::Stats().hits, 1);  // nothing was forgotten
+  EXPECT_TRUE(CompiledAutograd::Reset().ok());
+  EXPECT_EQ(RunOnce(f), 0);
+}
+
 TEST(ThreadCasesTest, ALeafOfSeveralThreadsGetsTheSum) {
   const aot::CompiledModel model = Compile(Parabola, {Leaf(0, {5, 5})});
   const at::Tensor x = torch::ones({5, 5}, torch::kDouble).set_requires_grad(true);
@@ -118,17 +174,6 @@ TEST(ThreadCasesTest, ALeafOfSeveralThreadsGetsTheSum) {
   EXPECT_FALSE(ours.grad().defined());
   on_ten_threads(2000, /*accumulates=*/true);  // so many that sums without a lock would lose some
   ExpectNear(ToTorch(ours.grad().tensor()), 2000 * x.grad());
-}
-
-// Returns x after a node whose backward runs `inner` and passes the gradient on.
-Variable WithInner(const Variable& x, std::function<absl::Status()> inner) {
-  const auto backward = [inner = std::move(inner)](autograd::BackwardContext&,
-                                                   absl::Span<Tensor> incoming) -> absl::StatusOr<autograd::Gradients> {
-    const absl::Status ran = inner();
-    if (!ran.ok()) return ran;
-    return autograd::Gradients{incoming[0]};
-  };
-  return (*autograd::ApplyFunction("Reenter", {x}, {x.tensor()}, backward))[0];
 }
 
 // Runs on a thread with a stack of 2 MiB.

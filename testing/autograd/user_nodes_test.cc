@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Compiled functions and nodes of the host program in one graph, run node by node, beside LibTorch eager with custom
+// Compiled functions and nodes of the host program in one graph, walked and captured, beside LibTorch eager with custom
 // functions (torch::autograd::Function). The rows C9 of cases.txt.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -17,7 +18,10 @@
 
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/function_node.h"
+#include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/saved_variable.h"
+#include "runtime/compiled_autograd/compiled_autograd.h"
+#include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
@@ -25,6 +29,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A node of the host program. Its backward gets the inputs, which the node saves, and the gradients of the results.
 struct UserNode {
@@ -94,34 +99,57 @@ class Chain {
     }
   }
 
-  // Expects the results, and the gradients of the inputs for some tangents, of both sides to be equal.
+  // Runs the steps in eager, node by node and captured. Expects equal results and, for some tangents, equal gradients
+  // of the inputs, of the last two bit for bit.
   void ExpectEager(const Tensors& given) {
     const Tensors inputs = Copies(given);
-    Tensors eager = inputs;
-    const Variables leaves = ToVariables(given);
-    Variables ours = leaves;
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      eager = Eager(steps_[i], eager);
-      ours = compiled_[i] == nullptr ? Apply(std::get<UserNode>(steps_[i]), ours) : (*compiled_[i])(ours);
-      ASSERT_EQ(ours.size(), eager.size());
+    Tensors eager = inputs, tangents;
+    for (const Step& step : steps_) eager = Eager(step, eager);
+    for (size_t i = 0; i < eager.size(); ++i) {
+      tangents.push_back(Constant(static_cast<int>(40 + i), eager[i].sizes()));
     }
-    Tensors eager_tangents;
-    std::vector<Tensor> tangents;
-    for (size_t i = 0; i < ours.size(); ++i) {
-      ExpectNear(ToTorch(ours[i].tensor()), eager[i].detach());
-      eager_tangents.push_back(Constant(static_cast<int>(40 + i), eager[i].sizes()));
-      tangents.push_back(ToCotan(eager_tangents.back()));
-    }
-    torch::autograd::backward(eager, eager_tangents);
-    const absl::Status ran = autograd::Backward(ours, tangents, compiled_[0]->ops());
-    ASSERT_TRUE(ran.ok()) << ran;
-    for (size_t i = 0; i < leaves.size(); ++i) {
-      ASSERT_EQ(leaves[i].grad().defined(), inputs[i].grad().defined()) << i;
-      if (inputs[i].grad().defined()) ExpectNear(ToTorch(leaves[i].grad().tensor()), inputs[i].grad());
+    torch::autograd::backward(eager, tangents);
+    Tensors walked;
+    for (const bool captured : {false, true}) {
+      SCOPED_TRACE(captured ? "captured" : "walked");
+      const Tensors gradients = Gradients(given, eager, tangents, captured);
+      ASSERT_EQ(gradients.size(), inputs.size());
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        ASSERT_EQ(gradients[i].defined(), inputs[i].grad().defined()) << i;
+        if (!gradients[i].defined()) continue;
+        ExpectNear(gradients[i], inputs[i].grad());
+        if (!captured) continue;
+        EXPECT_TRUE(at::equal(gradients[i].view(torch::kLong), walked[i].view(torch::kLong))) << i;
+      }
+      walked = gradients;
     }
   }
 
  private:
+  // Returns the gradients of the inputs, undefined ones too; none if the results are not those of eager.
+  Tensors Gradients(const Tensors& given, const Tensors& eager, const Tensors& tangents, bool captured) {
+    const Variables leaves = ToVariables(given);
+    Variables results = leaves;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      results = compiled_[i] == nullptr ? Apply(std::get<UserNode>(steps_[i]), results) : (*compiled_[i])(results);
+    }
+    EXPECT_EQ(results.size(), eager.size());
+    if (results.size() != eager.size()) return {};
+    std::vector<Tensor> ours;
+    for (size_t i = 0; i < results.size(); ++i) {
+      ExpectNear(ToTorch(results[i].tensor()), eager[i].detach());
+      ours.push_back(ToCotan(tangents[i]));
+    }
+    std::optional<CompiledAutograd> scope;
+    if (captured) scope.emplace();
+    const absl::Status ran = autograd::Backward(results, ours, compiled_[0]->ops());
+    EXPECT_TRUE(ran.ok()) << ran;
+    Tensors gradients;
+    for (const Variable& leaf : leaves) {
+      gradients.push_back(leaf.grad().defined() ? ToTorch(leaf.grad().tensor()) : at::Tensor());
+    }
+    return gradients;
+  }
   static Tensors Eager(const Step& step, const Tensors& values) {
     if (const auto* function = std::get_if<aot::TensorFunction>(&step)) return (*function)(values);
     return EagerNode::apply(&std::get<UserNode>(step), at::TensorList(values));
@@ -151,7 +179,16 @@ Tensors Twice(const Tensors& in) {
 }
 Tensors Product(const Tensors& in) { return {in.size() == 1 ? in[0] * in[0] : in[0] * in[1]}; }
 
-// Runs 2x, the node and a product for several sizes.
+constexpr int64_t kSizes[] = {10, 100, 10, 15, 20, 25};
+
+// Expects what was captured since the last Reset().
+void ExpectCaptured(int captures, int called_nodes) {
+  EXPECT_EQ(CompiledAutograd::Stats().captures, captures) << ::testing::PrintToString(CompiledAutograd::Reasons());
+  EXPECT_EQ(CompiledAutograd::Stats().called_nodes, called_nodes);
+  EXPECT_EQ(CompiledAutograd::Stats().walked_segments, 0) << ::testing::PrintToString(CompiledAutograd::Messages());
+}
+
+// Runs 2x, the node and a product for several sizes, which are one capture.
 void ExpectEagerAtSizes(const UserNode& node, int num_inputs) {
   const auto inputs = [&](int64_t n) {
     Tensors leaves;
@@ -159,10 +196,12 @@ void ExpectEagerAtSizes(const UserNode& node, int num_inputs) {
     return leaves;
   };
   Chain chain({aot::TensorFunction(Twice), node, aot::TensorFunction(Product)}, inputs(10));
-  for (const int64_t n : {10, 100, 10, 15, 20, 25}) {
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  for (const int64_t n : kSizes) {
     SCOPED_TRACE(::testing::Message() << "size " << n);
     chain.ExpectEager(inputs(n));
   }
+  ExpectCaptured(/*captures=*/1, /*called_nodes=*/6);
 }
 
 TEST(UserNodesTest, ASavedInputHasAnySize) {
@@ -191,19 +230,23 @@ TEST(UserNodesTest, OneInputIsSavedTwice) {
                           return {g[0] * saved[1] * saved[1], 2 * g[0] * saved[0] * saved[1]};
                         }}},
               {Leaf(0, {10})});
-  for (const int64_t n : {10, 100, 15}) chain.ExpectEager({Leaf(1, {n})});
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  for (const int64_t n : kSizes) chain.ExpectEager({Leaf(1, {n})});
+  ExpectCaptured(/*captures=*/1, /*called_nodes=*/6);
 
   // The same variable in both places of one node.
-  const Variable x = ToVariable(Leaf(0, {3}));
   auto twice = Compiled::Function(Twice, {Leaf(0, {3}) * 1}, 1);
   ASSERT_TRUE(twice.ok()) << twice.status();
   const UserNode node = {"Square", [](const Tensors& in) -> Tensors { return {in[0] * in[1]}; },
                          [](const Tensors& saved, const Tensors& g) -> Tensors {
                            return {g[0] * saved[1], g[0] * saved[0]};
                          }};
-  const Variable y = Apply(node, {x, x})[0];
-  ASSERT_TRUE(autograd::Backward({(*twice)({y})[0]}, {ToCotan(torch::ones({3}))}, twice->ops()).ok());
-  ExpectNear(ToTorch(x.grad().tensor()), 4 * Constant(0, {3}));
+  WalkedAndCaptured([&] {
+    const Variable x = ToVariable(Leaf(0, {3}));
+    const Variable y = Apply(node, {x, x})[0];
+    ASSERT_TRUE(autograd::Backward({(*twice)({y})[0]}, {ToCotan(torch::ones({3}))}, twice->ops()).ok());
+    ExpectNear(ToTorch(x.grad().tensor()), 4 * Constant(0, {3}));
+  });
 }
 
 TEST(UserNodesTest, SizesAreThoseOfTheCall) {
@@ -216,28 +259,30 @@ TEST(UserNodesTest, SizesAreThoseOfTheCall) {
 }
 
 TEST(UserNodesTest, PlacesWithoutATensorHaveNoGradient) {
-  const Variable x = ToVariable(Leaf(0, {3})), z = ToVariable(Leaf(1, {3}));
   auto scaled = Compiled::Function(
       [](const Tensors& in) -> Tensors {
         return {in[0] * 2, in[1] * 4};
       },
       {Leaf(0, {3}), Leaf(1, {3})}, 1);
   ASSERT_TRUE(scaled.ok()) << scaled.status();
-  const Variables values = (*scaled)({x, z});
   const auto backward = [](autograd::BackwardContext& context,
                            absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
     EXPECT_FALSE(context.NeedsGradient(1));
     return autograd::Gradients{g[0], Tensor(), g[1]};
   };
-  const auto out =
-      autograd::ApplyFunction("Places", {values[0], Variable(), values[1]},
-                              {values[0].tensor(), *Tensor::Scalar<int64_t>(21), values[1].tensor()}, backward);
-  ASSERT_TRUE(out.ok()) << out.status();
-  EXPECT_FALSE((*out)[1].requires_grad());
-  const Tensor one = ToCotan(torch::ones({3}));
-  ASSERT_TRUE(autograd::Backward({(*out)[0], (*out)[2]}, {one, one}, scaled->ops()).ok());
-  ExpectNear(ToTorch(x.grad().tensor()), 2 * torch::ones({3}, torch::kDouble));
-  ExpectNear(ToTorch(z.grad().tensor()), 4 * torch::ones({3}, torch::kDouble));
+  WalkedAndCaptured([&] {
+    const Variable x = ToVariable(Leaf(0, {3})), z = ToVariable(Leaf(1, {3}));
+    const Variables values = (*scaled)({x, z});
+    const auto out =
+        autograd::ApplyFunction("Places", {values[0], Variable(), values[1]},
+                                {values[0].tensor(), *Tensor::Scalar<int64_t>(21), values[1].tensor()}, backward);
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_FALSE((*out)[1].requires_grad());
+    const Tensor one = ToCotan(torch::ones({3}));
+    ASSERT_TRUE(autograd::Backward({(*out)[0], (*out)[2]}, {one, one}, scaled->ops()).ok());
+    ExpectNear(ToTorch(x.grad().tensor()), 2 * torch::ones({3}, torch::kDouble));
+    ExpectNear(ToTorch(z.grad().tensor()), 4 * torch::ones({3}, torch::kDouble));
+  });
 }
 
 UserNode Factor(const std::string& name, double factor) {
@@ -253,7 +298,19 @@ TEST(UserNodesTest, EqualNodesAndNodesOfSeveralTypesFollowOneAnother) {
     std::vector<Step> steps = {twice};
     steps.insert(steps.end(), nodes.begin(), nodes.end());
     steps.push_back(aot::TensorFunction(Product));
+    ASSERT_TRUE(CompiledAutograd::Reset().ok());
     Chain(steps, {Leaf(0, {4})}).ExpectEager({Leaf(1, {4})});
+    ExpectCaptured(/*captures=*/1, static_cast<int>(nodes.size()));
+  }
+}
+
+TEST(UserNodesTest, TheNameOfANodeIsPartOfTheKey) {
+  const aot::TensorFunction twice = Twice, product = Product;
+  Chain a({twice, Factor("A", 10), product}, {Leaf(0, {4})}), b({twice, Factor("B", 20), product}, {Leaf(0, {4})});
+  for (const bool alternates : {false, true}) {
+    ASSERT_TRUE(CompiledAutograd::Reset().ok());
+    for (int run = 0; run < 4; ++run) (alternates && run % 2 == 1 ? b : a).ExpectEager({Leaf(run, {4})});
+    ExpectCaptured(/*captures=*/alternates ? 2 : 1, /*called_nodes=*/4);
   }
 }
 
@@ -268,9 +325,14 @@ TEST(UserNodesTest, EffectsOfTheHostHappenOncePerBackwardInOrder) {
     return node;
   };
   Chain chain({aot::TensorFunction(Twice), logging("a"), logging("b"), aot::TensorFunction(Product)}, {Leaf(0, {10})});
-  for (const int64_t n : {10, 100, 15}) chain.ExpectEager({Leaf(0, {n})});
-  // Eager's run is the first of each pair.
-  EXPECT_THAT(log, ElementsAre("b10", "a10", "b10", "a10", "b100", "a100", "b100", "a100", "b15", "a15", "b15", "a15"));
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  for (const int64_t n : kSizes) {
+    log.clear();
+    chain.ExpectEager({Leaf(0, {n})});
+    const std::string a = "a" + std::to_string(n), b = "b" + std::to_string(n);
+    EXPECT_THAT(log, ElementsAre(b, a, b, a, b, a)) << "of eager, the walk and the captured backward";
+  }
+  ExpectCaptured(/*captures=*/1, /*called_nodes=*/12);
 }
 
 TEST(UserNodesTest, NodesKeepDataOfAnyKind) {
@@ -297,12 +359,16 @@ TEST(UserNodesTest, NodesKeepDataOfAnyKind) {
 }
 
 TEST(UserNodesTest, NumbersAreThoseOfTheNode) {
-  const Step twice = aot::TensorFunction(Twice);
-  for (const double y : {1.0, 2.0, 3.0, 1.0, 1.1, 2.2, 3.3, 1.1}) {
-    const UserNode node = {"Number", [](const Tensors& in) -> Tensors { return {in[0].clone()}; },
-                           [y](const Tensors& saved, const Tensors&) -> Tensors { return {saved[0] + 2 * y}; }};
-    Chain({twice, node}, {Leaf(0, {5})}).ExpectEager({Leaf(0, {5})});
+  double y = 0;
+  const UserNode node = {"Number", [](const Tensors& in) -> Tensors { return {in[0].clone()}; },
+                         [&y](const Tensors& saved, const Tensors&) -> Tensors { return {saved[0] + 2 * y}; }};
+  Chain chain({aot::TensorFunction(Twice), node}, {Leaf(0, {5})});
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  for (const double number : {1.0, 2.0, 3.0, 1.0, 1.1, 2.2, 3.3, 1.1}) {
+    y = number;
+    chain.ExpectEager({Leaf(0, {5})});
   }
+  ExpectCaptured(/*captures=*/1, /*called_nodes=*/8);
 }
 
 // An identity node on a view, of f16, which no step casts or copies in between.
@@ -310,179 +376,63 @@ TEST(UserNodesTest, GradientsKeepTheirDTypeThroughViews) {
   auto compiled = Compiled::Function(Twice, {Leaf(0, {9})}, 1);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   TensorOps& ops = compiled->ops();
-  const Tensor zeros = *ops.Zeros(DType::kFloat16, {9});
-  const Variable x = *Variable::Leaf(zeros);
-  const Variable view = *x.View({view::View{.sizes = {3, 3}}});
-  const void* seen = nullptr;
-  const auto backward = [&](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
-    EXPECT_EQ(g[0].dtype(), DType::kFloat16);
-    seen = g[0].address();
-    return autograd::Gradients{g[0]};
-  };
-  const Variable out = (*autograd::ApplyFunction("Same", {view}, {view.tensor()}, backward))[0];
-  const Tensor tangent = *ops.Ones(DType::kFloat16, {3, 3});
-  ASSERT_TRUE(autograd::Backward({out}, {tangent}, ops).ok());
-  EXPECT_EQ(seen, tangent.address()) << "the tangent is not copied";
-  EXPECT_EQ(x.grad().dtype(), DType::kFloat16);
-  EXPECT_THAT(x.grad().sizes(), ElementsAre(9));
-}
-
-// --- What the node returns, and does not -----------------------------------------------------------------------------
-
-// Compiled functions before and after the nodes of a test.
-class ReturnsTest : public ::testing::Test {
- protected:
-  ReturnsTest() : twice_(*Compiled::Function(Twice, {Leaf(0, {2})}, 1)) {}
-
-  // Returns a node that passes on the results of `backward`.
-  Variables Node(const Variables& inputs, const std::vector<Tensor>& outputs, autograd::BackwardFunction backward) {
-    auto results = autograd::ApplyFunction("N", inputs, outputs, std::move(backward));
-    EXPECT_TRUE(results.ok()) << results.status();
-    return *std::move(results);
-  }
-  absl::Status Backward(const Variable& root) {
-    return autograd::Backward({root}, {ToCotan(torch::ones({2}))}, twice_.ops());
-  }
-
-  Compiled twice_;
-  const Variable x_ = ToVariable(Leaf(0, {2}));
-};
-
-TEST_F(ReturnsTest, AResultWithoutGradientGivesAnUndefinedTangent) {
-  int tangents = 0;
-  const Variables out =
-      Node({twice_({x_})[0]}, {x_.tensor(), x_.tensor()},
-           [&](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
-             for (const Tensor& tangent : g) tangents += tangent.defined() ? 1 : 0;
-             return autograd::Gradients{g[0]};
-           });
-  ASSERT_TRUE(Backward(twice_({out[0]})[0]).ok());
-  EXPECT_EQ(tangents, 1);
-  ExpectNear(ToTorch(x_.grad().tensor()), 4 * torch::ones({2}, torch::kDouble));
-}
-
-// The results are 6x, a value without gradient, and 6y; the hook of the node doubles what is defined.
-TEST_F(ReturnsTest, APreHookSeesNoGradientOfAResultThatIsNotUsed) {
-  const Variable y = ToVariable(Leaf(7, {2}));
-  int undefined = 0;
-  const auto six = [](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
-    return autograd::Gradients{ToCotan(6 * ToTorch(g[0])), ToCotan(6 * ToTorch(g[2]))};
-  };
-  const Variables out = Node({twice_({x_})[0], y}, {x_.tensor(), x_.tensor(), y.tensor()}, six);
-  const auto doubles = [&](absl::Span<Tensor> incoming) -> absl::Status {
-    for (Tensor& gradient : incoming) {
-      undefined += gradient.defined() ? 0 : 1;
-      if (gradient.defined()) gradient = ToCotan(2 * ToTorch(gradient));
-    }
-    return absl::OkStatus();
-  };
-  out[0].GradientEdge()->node->MutableHooks().AddPreHook(doubles);
-  ASSERT_TRUE(
-      autograd::Backward({out[0], out[2]}, {ToCotan(torch::ones({2})), ToCotan(torch::ones({2}))}, twice_.ops()).ok());
-  EXPECT_EQ(undefined, 1);
-  ExpectNear(ToTorch(x_.grad().tensor()), 24 * torch::ones({2}, torch::kDouble));
-  ExpectNear(ToTorch(y.grad().tensor()), 12 * torch::ones({2}, torch::kDouble));
-}
-
-TEST_F(ReturnsTest, NoGradientIsNotZero) {
-  const auto none = [](autograd::BackwardContext&, absl::Span<Tensor>) -> absl::StatusOr<autograd::Gradients> {
-    return autograd::Gradients{Tensor()};
-  };
-  for (const Variable& input : {x_, twice_({x_})[0]}) {
-    const Variable out = Node({input}, {x_.tensor()}, none)[0];
-    ASSERT_TRUE(Backward(out).ok());
-    ASSERT_TRUE(Backward(twice_({Node({input}, {x_.tensor()}, none)[0]})[0]).ok());
-    EXPECT_FALSE(x_.grad().defined());
-  }
-  const Variable out = Node({x_}, {x_.tensor()}, none)[0];
-  const auto gradients = autograd::Grad({out}, {x_}, {ToCotan(torch::ones({2}))}, twice_.ops(), {.allow_unused = true});
-  ASSERT_TRUE(gradients.ok()) << gradients.status();
-  EXPECT_FALSE((*gradients)[0].defined());
-}
-
-TEST_F(ReturnsTest, AGradientOfAnotherShapeIsRefusedByNodePlaceAndShapes) {
-  const Variable out = Node({twice_({x_})[0]}, {x_.tensor()},
-                            [](autograd::BackwardContext&, absl::Span<Tensor>) -> absl::StatusOr<autograd::Gradients> {
-                              return autograd::Gradients{ToCotan(torch::ones({5}))};
-                            })[0];
-  const absl::Status refused = Backward(twice_({out})[0]);
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  for (const char* part : {"backward of N", "gradient 0", "f64[5]", "[2]"}) {
-    EXPECT_THAT(refused.message(), HasSubstr(part));
-  }
-  EXPECT_FALSE(x_.grad().defined());
-}
-
-TEST_F(ReturnsTest, EveryEdgeHasItsGradient) {
-  for (const size_t count : {1u, 3u}) {
-    const auto backward = [count](autograd::BackwardContext&,
-                                  absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
-      autograd::Gradients gradients;
-      for (size_t i = 0; i < count; ++i) gradients.push_back(i == 0 ? g[0] : Tensor());
-      return gradients;
+  const Tensor zeros = *ops.Zeros(DType::kFloat16, {9}), tangent = *ops.Ones(DType::kFloat16, {3, 3});
+  WalkedAndCaptured([&] {
+    const Variable x = *Variable::Leaf(zeros);
+    const Variable view = *x.View({view::View{.sizes = {3, 3}}});
+    const void* seen = nullptr;
+    const auto backward = [&](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+      EXPECT_EQ(g[0].dtype(), DType::kFloat16);
+      seen = g[0].address();
+      return autograd::Gradients{g[0]};
     };
-    const Variable out = Node({x_, Variable()}, {x_.tensor()}, backward)[0];
-    EXPECT_THAT(Backward(out).message(), HasSubstr(std::to_string(count) + " gradients, expected 2"));
-  }
+    const Variable out = (*autograd::ApplyFunction("Same", {view}, {view.tensor()}, backward))[0];
+    ASSERT_TRUE(autograd::Backward({out}, {tangent}, ops).ok());
+    EXPECT_EQ(seen, tangent.address()) << "the tangent is not copied";
+    EXPECT_EQ(x.grad().dtype(), DType::kFloat16);
+    EXPECT_THAT(x.grad().sizes(), ElementsAre(9));
+  });
+  EXPECT_THAT(CompiledAutograd::Text(), HasSubstr("f16[9]"));
+  EXPECT_THAT(CompiledAutograd::Text(), Not(HasSubstr("expr"))) << "nothing is computed";
 }
 
-TEST_F(ReturnsTest, SeveralPlacesOfSeveralKinds) {
-  const Variable t2 = ToVariable(Leaf(1, {2})), t3 = ToVariable(Constant(2, {2}));
-  const auto backward = [](autograd::BackwardContext& context,
-                           absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
-    EXPECT_EQ(g.size(), 2u) << "undefined results and integers have no tangent";
-    EXPECT_FALSE(context.NeedsGradient(3)) << "t3 requires no grad";
-    return autograd::Gradients{g[0], g[1], Tensor(), g[0]};
-  };
-  const Variables out = Node({twice_({x_})[0], t2, Variable(), t3},
-                             {*Tensor::Scalar<int64_t>(4), x_.tensor(), Tensor(), t2.tensor()}, backward);
+// AG-074.
+TEST(UserNodesTest, AnErrorOfAnInnerBackwardIsThatOfTheOuterOneAndTheNextOneWorks) {
+  auto compiled = Compiled::Function(Twice, {Leaf(0, {2})}, 1);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  Compiled& twice = *compiled;
   const Tensor one = ToCotan(torch::ones({2}));
-  ASSERT_TRUE(autograd::Backward({out[1], out[3]}, {one, one}, twice_.ops()).ok());
-  EXPECT_TRUE(x_.grad().defined());
-  EXPECT_TRUE(t2.grad().defined());
-  EXPECT_FALSE(t3.grad().defined());
+  WalkedAndCaptured([&] {
+    for (const bool fails : {true, false}) {
+      const auto end = [fails] { return fails ? absl::AbortedError("no luck") : absl::OkStatus(); };
+      const auto inner = [&] {
+        const GradModeGuard grad(true);
+        return autograd::Backward(twice({WithInner(ToVariable(Leaf(1, {2})), end)}), {one}, twice.ops());
+      };
+      const Variable x = ToVariable(Leaf(0, {2}));
+      const absl::Status ran = autograd::Backward(twice({WithInner(twice({x})[0], inner)}), {one}, twice.ops());
+      EXPECT_EQ(ran.code(), fails ? absl::StatusCode::kAborted : absl::StatusCode::kOk);
+      EXPECT_THAT(ran.message(), HasSubstr(fails ? "no luck" : ""));
+      EXPECT_EQ(x.grad().defined(), !fails);
+      if (!fails) ExpectNear(ToTorch(x.grad().tensor()), 4 * torch::ones({2}, torch::kDouble));
+    }
+  });
 }
 
-TEST_F(ReturnsTest, SavedPlacesWithoutAValueComeBackWithoutAValue) {
-  const autograd::SavedVariable none, value(x_);
-  const Variable out =
-      Node({x_}, {x_.tensor()},
-           [&](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
-             return autograd::Gradients{g[0]};
-           })[0];
-  const std::shared_ptr<autograd::Node> node = *out.grad_fn();
-  EXPECT_FALSE(none.Unpack(*node)->defined());
-  EXPECT_TRUE(value.Unpack(*node)->defined());
-  ASSERT_TRUE(Backward(out).ok());
-}
-
-TEST_F(ReturnsTest, AResultOutsideOfTheGraphHasNoGradient) {
-  const Variables parts =
-      Node({twice_({x_})[0]}, {x_.tensor()},
-           [](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
-             return autograd::Gradients{g[0]};
-           });
-  const Variable b(x_.tensor());  // a result that is not differentiable is not given to ApplyFunction()
-  EXPECT_FALSE(b.requires_grad());
-  const Variable out =
-      Node({parts[0], b}, {x_.tensor()},
-           [](autograd::BackwardContext& context, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
-             EXPECT_FALSE(context.NeedsGradient(1));
-             return autograd::Gradients{g[0], Tensor()};
-           })[0];
-  ASSERT_TRUE(Backward(out).ok());
-  ExpectNear(ToTorch(x_.grad().tensor()), 2 * torch::ones({2}, torch::kDouble));
-}
-
-TEST_F(ReturnsTest, SavedValuesAreFreedWithTheGraph) {
+TEST(UserNodesTest, SavedValuesAreFreedWithTheGraph) {
+  auto twice = Compiled::Function(Twice, {Leaf(0, {2})}, 1);
+  ASSERT_TRUE(twice.ok()) << twice.status();
   const UserNode square = {"Square", [](const Tensors& in) -> Tensors { return {in[0] * in[0]}; },
                            [](const Tensors& saved, const Tensors& g) -> Tensors { return {2 * saved[0] * g[0]}; }};
-  const Variable y = Apply(square, {twice_({x_})[0]})[0];
-  ASSERT_TRUE(Backward(y).ok());
-  const absl::Status freed = Backward(y);
-  EXPECT_EQ(freed.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(freed.message(), HasSubstr("Square"));
-  EXPECT_THAT(freed.message(), HasSubstr("second time"));
+  WalkedAndCaptured([&] {
+    const Variables y = Apply(square, (*twice)({ToVariable(Leaf(0, {2}))}));
+    const Tensor one = ToCotan(torch::ones({2}));
+    ASSERT_TRUE(autograd::Backward(y, {one}, twice->ops()).ok());
+    const absl::Status freed = autograd::Backward(y, {one}, twice->ops());
+    EXPECT_EQ(freed.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(freed.message(), HasSubstr("Square"));
+    EXPECT_THAT(freed.message(), HasSubstr("second time"));
+  });
 }
 
 TEST(UserNodesTest, AnOpWithoutDerivativeIsRefusedByName) {

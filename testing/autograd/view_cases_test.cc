@@ -11,14 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "runtime/autograd/double_backward.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/saved_variable.h"
 #include "runtime/autograd/tensor_ops.h"
-#include "runtime/compiled_autograd/compiled_autograd.h"
+#include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
@@ -26,23 +25,11 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 Compiled Compile(const aot::TensorFunction& function, const Tensors& examples) {
   auto compiled = Compiled::Function(function, examples, /*order=*/1);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   return *std::move(compiled);
-}
-
-// Runs a program twice: its backwards are walked, then captured.
-void WalkedAndCaptured(absl::FunctionRef<void()> program) {
-  program();
-  SCOPED_TRACE("captured");
-  ASSERT_TRUE(CompiledAutograd::Reset().ok());
-  const CompiledAutograd scope;
-  program();
-  EXPECT_GT(CompiledAutograd::Stats().captures, 0);
-  EXPECT_THAT(CompiledAutograd::Messages(), IsEmpty());  // nothing that could be captured was walked
 }
 
 Tensor Scalar(double value) { return ToCotan(torch::tensor(value, torch::kDouble)); }

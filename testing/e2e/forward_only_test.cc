@@ -14,6 +14,7 @@
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/compiled_autograd/compiled_autograd.h"
 #include "runtime/execution/program.h"
 #include "runtime/function.h"
 #include "runtime/session.h"
@@ -53,10 +54,15 @@ TEST(ForwardOnlyTest, ABackwardThatCannotBeLoweredLeavesTheForward) {
   const auto& y = std::get<Variable>((*results)[0]);
   EXPECT_THAT(*y.tensor().ToVector<float>(), ElementsAre(2, 4, 6, 8));
   EXPECT_TRUE(y.requires_grad());
-  const absl::Status refused = autograd::Backward({y}, {*Tensor::From<float>({1, 1, 1, 1}, {2, 2})}, session.ops());
+  const Tensor ones = *Tensor::From<float>({1, 1, 1, 1}, {2, 2});
+  const absl::Status refused = autograd::Backward({y}, {ones}, session.ops());
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.message(), HasSubstr("function 'forward' was compiled without a backward: "));
   EXPECT_THAT(refused.message(), HasSubstr("geqrf"));
+  {
+    const CompiledAutograd scope;
+    EXPECT_EQ(autograd::Backward({y}, {ones}, session.ops()), refused);
+  }
   EXPECT_FALSE(x.grad().defined());
 
   const GradModeGuard no_grad(false);

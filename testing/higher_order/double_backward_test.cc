@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,11 +66,19 @@ TEST(DoubleBackwardTest, SumOfFourthPowers) {
 
 TEST(DoubleBackwardTest, SquareByBackward) {
   Compiled f = CompileOf([](const Tensors& in) -> Tensors { return {in[0] * in[0]}; }, 1, 2);
-  const Variable x = LeafOf({3});
-  const Variable dy = WithGraph(f, f({x})[0], {x})[0];
-  EXPECT_THAT(Values(dy), ElementsAre(6));
-  ASSERT_TRUE(autograd::Backward({dy}, {Ones(1)}, f.ops()).ok());
-  EXPECT_THAT(Values(x.grad()), ElementsAre(2));
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  for (const bool captured : {false, true}) {
+    std::optional<CompiledAutograd> scope;
+    if (captured) scope.emplace();
+    const Variable x = LeafOf({3});
+    const Variable dy = WithGraph(f, f({x})[0], {x})[0];
+    EXPECT_THAT(Values(dy), ElementsAre(6));
+    EXPECT_TRUE(dy.requires_grad());
+    ASSERT_TRUE(autograd::Backward({dy}, {Ones(1)}, f.ops()).ok());
+    EXPECT_THAT(Values(x.grad()), ElementsAre(2));
+  }
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
+  EXPECT_EQ(CompiledAutograd::Stats().walked_segments, 0) << ::testing::PrintToString(CompiledAutograd::Messages());
 }
 
 // CA-078.
@@ -115,12 +124,16 @@ TEST(DoubleBackwardTest, TheLastOfTheOrdersIsCaptured) {
 TEST(DoubleBackwardTest, OrderOneIsRefusedByTheNameOfTheOption) {
   Compiled f = CompileOf([](const Tensors& in) -> Tensors { return {in[0].pow(3)}; }, 1, 1);
   const Variable x = LeafOf({2});
-  const absl::Status refused = autograd::GradWithGraph({f({x})[0]}, {x}, {Variable(Ones(1))}, f.ops()).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(refused.message(), HasSubstr("double backward"));
-  EXPECT_THAT(refused.message(), HasSubstr("CompileOptions::order"));
-  EXPECT_FALSE(autograd::Backward({f({x})[0]}, {Ones(1)}, f.ops(), {.create_graph = true}).ok());
-  EXPECT_FALSE(x.grad().defined());
+  for (const bool captured : {false, true}) {
+    std::optional<CompiledAutograd> scope;
+    if (captured) scope.emplace();
+    const absl::Status refused = autograd::GradWithGraph({f({x})[0]}, {x}, {Variable(Ones(1))}, f.ops()).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(refused.message(), HasSubstr("double backward"));
+    EXPECT_THAT(refused.message(), HasSubstr("CompileOptions::order"));
+    EXPECT_FALSE(autograd::Backward({f({x})[0]}, {Ones(1)}, f.ops(), {.create_graph = true}).ok());
+    EXPECT_FALSE(x.grad().defined());
+  }
 }
 
 TEST(DoubleBackwardTest, TheOrderAfterTheLastIsRefused) {

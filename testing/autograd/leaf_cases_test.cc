@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Leaves of compiled functions: the layout of their gradients beside LibTorch eager, and which hooks only they have.
+// Rows C3 of cases.txt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/autograd/engine.h"
+#include "testing/autograd/walked_and_captured.h"
+#include "testing/higher_order/compiled.h"
+
+namespace cotan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+Compiled Compile(const aot::TensorFunction& function, const Tensors& examples) {
+  auto compiled = Compiled::Function(function, examples, /*order=*/1);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  return *std::move(compiled);
+}
+
+// Returns a leaf with the elements and the strides of `tensor`.
+Variable StridedLeaf(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.detach().as_strided({static_cast<int64_t>(tensor.storage().nbytes() / sizeof(double))},
+                                                     {1}, /*storage_offset=*/0);
+  const StridedLayout layout = {.sizes = DimVector(tensor.sizes().begin(), tensor.sizes().end()),
+                                .strides = DimVector(tensor.strides().begin(), tensor.strides().end()),
+                                .offset = tensor.storage_offset()};
+  return *Variable::Leaf(*Tensor::InStorage(ToCotan(flat).storage(), DType::kFloat64, layout));
+}
+
+Tensors Total(const Tensors& in) { return {in[0].sum()}; }
+Tensors TotalOfProduct(const Tensors& in) { return {(in[0] * in[1]).sum()}; }
+
+// AG-011.
+TEST(LeafCasesTest, TheGradientOfADenseLeafHasItsStridesThatOfAnotherOneIsRowMajor) {
+  const at::Tensor channels_last = Constant(0, {2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor gaps = Constant(1, {2, 4}).slice(1, 0, 4, 2);
+  ASSERT_EQ(gaps.strides(), (std::vector<int64_t>{4, 2}));
+  for (const at::Tensor& values : {channels_last, gaps}) {
+    for (const auto& function : {Total, TotalOfProduct}) {
+      const at::Tensor leaf = values.detach().requires_grad_(), other = Constant(2, values.sizes());
+      function({leaf, other})[0].backward();
+      Compiled f = Compile(function, {values.detach().requires_grad_(), other});
+      WalkedAndCaptured([&] {
+        const Variable x = StridedLeaf(values);
+        const absl::Status ran = autograd::Backward(f({x, ToVariable(other)}), {}, f.ops());
+        ASSERT_TRUE(ran.ok()) << ran;
+        const Tensor& gradient = x.grad().tensor();
+        ExpectNear(ToTorch(gradient), leaf.grad());
+        const DimVector& strides = gradient.layout().strides;
+        EXPECT_EQ(std::vector<int64_t>(strides.begin(), strides.end()), leaf.grad().strides());
+      });
+    }
+  }
+}
+
+// AG-014.
+TEST(LeafCasesTest, PostAccumulateHooksOfResultsAndOfViewsAreRefused) {
+  Compiled f = Compile([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {Leaf(0, {4})});
+  WalkedAndCaptured([&] {
+    Variable x = ToVariable(Leaf(0, {4}));
+    Variable view = *x.View({view::View{.sizes = {2, 2}}}), result = f({x})[0];
+    int calls = 0;
+    const auto hook = [&calls](Variable&) {
+      ++calls;
+      return absl::OkStatus();
+    };
+    for (Variable* computed : {&view, &result}) {
+      const absl::Status refused = computed->AddPostAccumulateHook(hook).status();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(refused.message(), HasSubstr("can only be registered on a leaf"));
+    }
+    ASSERT_TRUE(x.AddPostAccumulateHook(hook).ok());
+    ASSERT_TRUE(autograd::Backward({result}, {ToCotan(torch::ones({4}))}, f.ops()).ok());
+    EXPECT_EQ(calls, 1);
+  });
+}
+
+}  // namespace
+}  // namespace cotan::testing

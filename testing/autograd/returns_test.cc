@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What nodes of the host program return, and do not, beside compiled functions. The rows AG-061 to AG-067 of cases.txt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/autograd/engine.h"
+#include "runtime/autograd/function_node.h"
+#include "runtime/autograd/saved_variable.h"
+#include "testing/higher_order/compiled.h"
+
+namespace cotan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Compiled functions before and after the nodes of a test.
+class ReturnsTest : public ::testing::Test {
+ protected:
+  ReturnsTest()
+      : twice_(*Compiled::Function([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {Leaf(0, {2})}, 1)) {}
+
+  // Returns a node that passes on the results of `backward`.
+  Variables Node(const Variables& inputs, const std::vector<Tensor>& outputs, autograd::BackwardFunction backward) {
+    auto results = autograd::ApplyFunction("N", inputs, outputs, std::move(backward));
+    EXPECT_TRUE(results.ok()) << results.status();
+    return *std::move(results);
+  }
+  absl::Status Backward(const Variable& root) {
+    return autograd::Backward({root}, {ToCotan(torch::ones({2}))}, twice_.ops());
+  }
+
+  Compiled twice_;
+  const Variable x_ = ToVariable(Leaf(0, {2}));
+};
+
+TEST_F(ReturnsTest, AResultWithoutGradientGivesAnUndefinedTangent) {
+  int tangents = 0;
+  const Variables out =
+      Node({twice_({x_})[0]}, {x_.tensor(), x_.tensor()},
+           [&](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+             for (const Tensor& tangent : g) tangents += tangent.defined() ? 1 : 0;
+             return autograd::Gradients{g[0]};
+           });
+  ASSERT_TRUE(Backward(twice_({out[0]})[0]).ok());
+  EXPECT_EQ(tangents, 1);
+  ExpectNear(ToTorch(x_.grad().tensor()), 4 * torch::ones({2}, torch::kDouble));
+}
+
+// The results are 6x, a value without gradient, and 6y; the hook of the node doubles what is defined.
+TEST_F(ReturnsTest, APreHookSeesNoGradientOfAResultThatIsNotUsed) {
+  const Variable y = ToVariable(Leaf(7, {2}));
+  int undefined = 0;
+  const auto six = [](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+    return autograd::Gradients{ToCotan(6 * ToTorch(g[0])), ToCotan(6 * ToTorch(g[2]))};
+  };
+  const Variables out = Node({twice_({x_})[0], y}, {x_.tensor(), x_.tensor(), y.tensor()}, six);
+  const auto doubles = [&](absl::Span<Tensor> incoming) -> absl::Status {
+    for (Tensor& gradient : incoming) {
+      undefined += gradient.defined() ? 0 : 1;
+      if (gradient.defined()) gradient = ToCotan(2 * ToTorch(gradient));
+    }
+    return absl::OkStatus();
+  };
+  out[0].GradientEdge()->node->MutableHooks().AddPreHook(doubles);
+  ASSERT_TRUE(
+      autograd::Backward({out[0], out[2]}, {ToCotan(torch::ones({2})), ToCotan(torch::ones({2}))}, twice_.ops()).ok());
+  EXPECT_EQ(undefined, 1);
+  ExpectNear(ToTorch(x_.grad().tensor()), 24 * torch::ones({2}, torch::kDouble));
+  ExpectNear(ToTorch(y.grad().tensor()), 12 * torch::ones({2}, torch::kDouble));
+}
+
+TEST_F(ReturnsTest, NoGradientIsNotZero) {
+  const auto none = [](autograd::BackwardContext&, absl::Span<Tensor>) -> absl::StatusOr<autograd::Gradients> {
+    return autograd::Gradients{Tensor()};
+  };
+  for (const Variable& input : {x_, twice_({x_})[0]}) {
+    const Variable out = Node({input}, {x_.tensor()}, none)[0];
+    ASSERT_TRUE(Backward(out).ok());
+    ASSERT_TRUE(Backward(twice_({Node({input}, {x_.tensor()}, none)[0]})[0]).ok());
+    EXPECT_FALSE(x_.grad().defined());
+  }
+  const Variable out = Node({x_}, {x_.tensor()}, none)[0];
+  const auto gradients = autograd::Grad({out}, {x_}, {ToCotan(torch::ones({2}))}, twice_.ops(), {.allow_unused = true});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_FALSE((*gradients)[0].defined());
+}
+
+TEST_F(ReturnsTest, AGradientOfAnotherShapeIsRefusedByNodePlaceAndShapes) {
+  const Variable out = Node({twice_({x_})[0]}, {x_.tensor()},
+                            [](autograd::BackwardContext&, absl::Span<Tensor>) -> absl::StatusOr<autograd::Gradients> {
+                              return autograd::Gradients{ToCotan(torch::ones({5}))};
+                            })[0];
+  const absl::Status refused = Backward(twice_({out})[0]);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* part : {"backward of N", "gradient 0", "f64[5]", "[2]"}) {
+    EXPECT_THAT(refused.message(), HasSubstr(part));
+  }
+  EXPECT_FALSE(x_.grad().defined());
+}
+
+TEST_F(ReturnsTest, EveryEdgeHasItsGradient) {
+  for (const size_t count : {1u, 3u}) {
+    const auto backward = [count](autograd::BackwardContext&,
+                                  absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+      autograd::Gradients gradients;
+      for (size_t i = 0; i < count; ++i) gradients.push_back(i == 0 ? g[0] : Tensor());
+      return gradients;
+    };
+    const Variable out = Node({x_, Variable()}, {x_.tensor()}, backward)[0];
+    EXPECT_THAT(Backward(out).message(), HasSubstr(std::to_string(count) + " gradients, expected 2"));
+  }
+}
+
+TEST_F(ReturnsTest, SeveralPlacesOfSeveralKinds) {
+  const Variable t2 = ToVariable(Leaf(1, {2})), t3 = ToVariable(Constant(2, {2}));
+  const auto backward = [](autograd::BackwardContext& context,
+                           absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+    EXPECT_EQ(g.size(), 2u) << "undefined results and integers have no tangent";
+    EXPECT_FALSE(context.NeedsGradient(3)) << "t3 requires no grad";
+    return autograd::Gradients{g[0], g[1], Tensor(), g[0]};
+  };
+  const Variables out = Node({twice_({x_})[0], t2, Variable(), t3},
+                             {*Tensor::Scalar<int64_t>(4), x_.tensor(), Tensor(), t2.tensor()}, backward);
+  const Tensor one = ToCotan(torch::ones({2}));
+  ASSERT_TRUE(autograd::Backward({out[1], out[3]}, {one, one}, twice_.ops()).ok());
+  EXPECT_TRUE(x_.grad().defined());
+  EXPECT_TRUE(t2.grad().defined());
+  EXPECT_FALSE(t3.grad().defined());
+}
+
+TEST_F(ReturnsTest, SavedPlacesWithoutAValueComeBackWithoutAValue) {
+  const autograd::SavedVariable none, value(x_);
+  const Variable out =
+      Node({x_}, {x_.tensor()},
+           [&](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+             return autograd::Gradients{g[0]};
+           })[0];
+  const std::shared_ptr<autograd::Node> node = *out.grad_fn();
+  EXPECT_FALSE(none.Unpack(*node)->defined());
+  EXPECT_TRUE(value.Unpack(*node)->defined());
+  ASSERT_TRUE(Backward(out).ok());
+}
+
+TEST_F(ReturnsTest, AResultOutsideOfTheGraphHasNoGradient) {
+  const Variables parts =
+      Node({twice_({x_})[0]}, {x_.tensor()},
+           [](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+             return autograd::Gradients{g[0]};
+           });
+  const Variable b(x_.tensor());  // a result that is not differentiable is not given to ApplyFunction()
+  EXPECT_FALSE(b.requires_grad());
+  const Variable out =
+      Node({parts[0], b}, {x_.tensor()},
+           [](autograd::BackwardContext& context, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+             EXPECT_FALSE(context.NeedsGradient(1));
+             return autograd::Gradients{g[0], Tensor()};
+           })[0];
+  ASSERT_TRUE(Backward(out).ok());
+  ExpectNear(ToTorch(x_.grad().tensor()), 2 * torch::ones({2}, torch::kDouble));
+}
+
+}  // namespace
+}  // namespace cotan::testing
