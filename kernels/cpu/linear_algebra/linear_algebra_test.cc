@@ -241,6 +241,13 @@ TEST_F(LinearAlgebraTest, LuRestoresTheMatrixAndSolves) {
   }
 }
 
+TEST_F(LinearAlgebraTest, NanBelowAZeroPivotReachesTheDiagonal) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  HostTensor x(kF64, {2, 2}, {0, 1, nan, 1}), lu(kF64, {2, 2}), pivots(kI32, {2}), info(kI32, DimVector{});
+  ASSERT_TRUE(RunOp(MakeLinearAlgebra, OpOf(LinearAlgebra::LU), {&x}, {&lu, &pivots, &info}).ok());
+  EXPECT_TRUE(std::isnan(lu.Values()[0]));
+}
+
 TEST_F(LinearAlgebraTest, AZeroPivotIsTheInfo) {
   HostTensor x(kF64, {3, 3}, {1, 2, 3, 2, 4, 6, 1, 1, 1}), lu(kF64, {3, 3}), pivots(kI32, {3}), info(kI32, DimVector{});
   ASSERT_TRUE(RunOp(MakeLinearAlgebra, OpOf(LinearAlgebra::LU), {&x}, {&lu, &pivots, &info}).ok());
