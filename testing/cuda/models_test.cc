@@ -20,6 +20,7 @@
 #include "runtime/execution/program.h"
 #include "runtime/session.h"
 #include "runtime/tools/references.h"
+#include "testing/cuda/kernel_traffic.h"
 #include "testing/tolerance.h"
 
 namespace cotan::testing {
@@ -62,16 +63,6 @@ std::string KernelsOf(const cuda::sim::Statistics& counts) {
   for (const auto& [label, runs] : counts.host_functions) absl::StrAppend(&text, label, " ", runs, ", ");
   absl::StrAppend(&text, "copies ", counts.on_device.count, ", sets ", counts.sets.count);
   return text;
-}
-
-// Returns the bytes that memory moves for this project's kernels: each sector that a launch accesses, once.
-int64_t KernelBytes(const cuda::sim::Statistics& counts) {
-  constexpr uint64_t kSectorBytes = 32;
-  uint64_t sectors = 0;
-  for (const auto& [name, kernel] : counts.kernels) {
-    sectors += kernel.counters.distinct_load_sectors + kernel.counters.distinct_store_sectors;
-  }
-  return static_cast<int64_t>(sectors * kSectorBytes);
 }
 
 // A session with the arguments of the recorded training step.
@@ -168,7 +159,6 @@ TEST_P(ModelsOnSimulatedGpu, TrainAsOnTheCpuWithTheSameBitsRecordedOrQueued) {
   const int64_t nodes = counts.graph_nodes / counts.graph_launches;
   EXPECT_LE(nodes, GetParam().max_nodes) << "in " << steps << " steps: " << KernelsOf(counts);
   RecordProperty("graph_nodes", static_cast<int>(nodes));
-  RecordProperty("kernel_bytes_per_step", absl::StrCat(KernelBytes(counts) / steps));
   RecordProperty("kernels", KernelsOf(counts));
 
   const std::unique_ptr<SimDevice> other = NewDevice({.seed = 7, .records_work = false});
@@ -176,6 +166,23 @@ TEST_P(ModelsOnSimulatedGpu, TrainAsOnTheCpuWithTheSameBitsRecordedOrQueued) {
   EXPECT_EQ(queued.Run(steps), losses);
   EXPECT_EQ(queued.States(), last_states);
   EXPECT_EQ(other->gpu().statistics().graph_launches, 0);
+}
+
+// Memory moves each operand of a generated kernel once. (What warps access again comes from the L2 cache.)
+TEST_P(ModelsOnSimulatedGpu, GeneratedKernelsMoveTheirOperandsOnce) {
+  constexpr double kOnce = 1.1;
+  const std::unique_ptr<SimDevice> gpu = NewDevice({.records_work = false});
+  std::vector<KernelTraffic> runs;
+  const TracedKernels kernels(gpu.get(), &runs);
+  Training(GetParam(), kernels.registry(), &gpu->device()).Run(1);
+  int generated = 0;
+  for (const KernelTraffic& run : runs) {
+    if (run.kind != serialization::Op::kExpr) continue;
+    ++generated;
+    EXPECT_LE(static_cast<double>(run.moved_sectors), kOnce * static_cast<double>(run.operand_sectors))
+        << run.name << " " << run.entry;
+  }
+  EXPECT_GE(generated, 2);
 }
 
 // Returns the number of attentions, backwards included, of a program's training step.

@@ -72,8 +72,7 @@ const TrafficCase kCases[] = {
      [](Random& r) {
        return BatchNorm({16, 8, 32, 32}, true, r);
      },
-     kShared, 2.1,
-     "the interpreter runs blocks one after another: all but one leave their team, and each of three phases reads"},
+     kShared},
     {"batch_norm_backward",
      [](Random& r) {
        return BatchNormBackward({8, 16, 16, 16}, false, r);
@@ -92,7 +91,7 @@ const TrafficCase kCases[] = {
      [](Random& r) {
        return BatchNormBackward({8, 4, 16, 16}, false, r);
      },
-     kShared, 1.75, "as above: both phases read the inputs"},
+     kShared},
     {"column_sum", [](Random& r) { return ColumnSum(kF32, 512, 256, r); }, kAlone},
     {"column_sum_bf16", [](Random& r) { return ColumnSum(kBf16, 512, 256, r); }, kAlone},
     {"column_sum_shared", [](Random& r) { return ColumnSum(kF32, 2048, 256, r); }},

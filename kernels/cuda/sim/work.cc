@@ -114,6 +114,7 @@ absl::Status WorkRunner::RunWork(const KernelCall& call) {
   // Another order in each launch, and the same in each process.
   if (options_.seed != 0) launch.seed = options_.seed + num_kernels_++;
   launch.check_races = ChecksRaces(call);
+  launch.multiprocessors = options_.multiprocessors;
   DeviceGlobalMemory global(memory_);
   COTAN_ASSIGN_OR_RETURN(const ptx::Counters counters, ptx::Execute(call.kernel->program, launch, global));
   KernelStatistics& statistics = statistics_.kernels[call.kernel->name()];

@@ -172,6 +172,7 @@ class Run {
                         .dynamic_shared_bytes = launch.dynamic_shared_bytes,
                         .compute_capability = options_.compute_capability,
                         .begins_early = options_.compute_capability >= kFirstToBeginEarly,
+                        .multiprocessors = options_.multiprocessors,
                         .seed = options_.seed};
     call.parameters.resize(static_cast<size_t>(program.kernel->parameter_bytes));
     for (size_t i = 0; i < parameters.size(); ++i) {

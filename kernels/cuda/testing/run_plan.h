@@ -26,6 +26,7 @@ struct RunOptions {
   // Draws the order of blocks and warps; 0: in order.
   uint64_t seed = 0;
   int compute_capability = 90;
+  int multiprocessors = 132;
 };
 
 struct RunResult {

@@ -31,15 +31,21 @@ bool IsWarpWide(OpKind kind) {
          kind == OpKind::kReduce;
 }
 
+// Whether other blocks may have to go on before a warp gets what it waits for.
+bool AwaitsOthers(const Operation& operation) {
+  return operation.kind == OpKind::kSleep || (operation.kind == OpKind::kLoad && operation.strong);
+}
+
 }  // namespace
 
-BlockExecutor::BlockExecutor(const Program& program, const Launch& launch, MemoryUnit& memory, Counters& counters)
+BlockExecutor::BlockExecutor(const Program& program, const Launch& launch, LaunchMemory& memory, uint64_t seed)
     : program_(program),
       launch_(launch),
-      memory_(memory),
-      counters_(counters),
-      executor_(program, launch, memory, counters),
-      random_(launch.seed) {}
+      counters_(memory.counters),
+      seed_(seed),
+      memory_(program, launch, memory),
+      executor_(program, launch, memory_, memory.counters),
+      random_(seed) {}
 
 void BlockExecutor::Start(uint64_t block) {
   memory_.StartBlock();
@@ -60,28 +66,27 @@ void BlockExecutor::Start(uint64_t block) {
   }
   order_.resize(warps_.size());
   std::iota(order_.begin(), order_.end(), 0);
-  if (launch_.seed != 0) std::shuffle(order_.begin(), order_.end(), random_);
+  if (seed_ != 0) std::shuffle(order_.begin(), order_.end(), random_);
   std::fill(std::begin(arrived_), std::end(arrived_), 0);
   std::fill(std::begin(agreed_), std::end(agreed_), 0);
 }
 
-absl::Status BlockExecutor::Run(uint64_t block) {
-  Start(block);
-  while (true) {
-    bool progress = false;
-    uint32_t live = 0;
-    for (const int index : order_) {
-      COTAN_RETURN_IF_ERROR(Turn(warps_[index], progress));
-      live |= warps_[index].live;
-    }
-    if (live == 0) return absl::OkStatus();
-    COTAN_RETURN_IF_ERROR(ReleaseBarriers(progress));
-    if (!progress) return Deadlock();
-    if (counters_.warp_instructions > launch_.max_warp_instructions) {
-      return absl::DeadlineExceededError(absl::StrCat("kernel ", program_.kernel->name, ": more than ",
-                                                      launch_.max_warp_instructions, " warp instructions"));
-    }
+absl::Status BlockExecutor::RunRound(bool& ended) {
+  bool progress = false;
+  uint32_t live = 0;
+  for (const int index : order_) {
+    COTAN_RETURN_IF_ERROR(Turn(warps_[index], progress));
+    live |= warps_[index].live;
   }
+  ended = live == 0;
+  if (ended) return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(ReleaseBarriers(progress));
+  if (!progress) return Deadlock();
+  if (counters_.warp_instructions > launch_.max_warp_instructions) {
+    return absl::DeadlineExceededError(absl::StrCat("kernel ", program_.kernel->name, ": more than ",
+                                                    launch_.max_warp_instructions, " warp instructions"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status BlockExecutor::Turn(Warp& warp, bool& progress) {
@@ -113,7 +118,9 @@ absl::Status BlockExecutor::Turn(Warp& warp, bool& progress) {
         other_pc = std::min(other_pc, warp.pc[lane]);
       }
     });
-    COTAN_RETURN_IF_ERROR(RunTogether(warp, mask, pc, other_pc, last ? 1 : kTurnInstructions - 1 - i, i));
+    bool yields = false;
+    COTAN_RETURN_IF_ERROR(RunTogether(warp, mask, pc, other_pc, last ? 1 : kTurnInstructions - 1 - i, i, yields));
+    if (yields) return absl::OkStatus();
   }
   return absl::OkStatus();
 }
@@ -130,9 +137,9 @@ absl::Status BlockExecutor::EvaluateGuard(Warp& warp, const Operation& operation
 }
 
 absl::Status BlockExecutor::RunTogether(Warp& warp, uint32_t mask, int pc, int other_pc, uint64_t limit,
-                                        uint64_t& executed) {
+                                        uint64_t& executed, bool& yields) {
   const auto set_pc = [&](uint32_t lanes, int value) { ForEachLane(lanes, [&](int lane) { warp.pc[lane] = value; }); };
-  for (uint64_t left = limit; left > 0 && pc < other_pc; --left) {
+  for (uint64_t left = limit; left > 0 && pc < other_pc && !yields; --left) {
     const Operation& operation = program_.operations[static_cast<size_t>(pc)];
     uint32_t active = mask;
     if (operation.guard >= 0) COTAN_RETURN_IF_ERROR(EvaluateGuard(warp, operation, mask, active));
@@ -155,6 +162,7 @@ absl::Status BlockExecutor::RunTogether(Warp& warp, uint32_t mask, int pc, int o
       if (!alone || warp.at_sync != 0) return absl::OkStatus();
     } else if (active != 0) {
       COTAN_RETURN_IF_ERROR(executor_.Execute(warp, operation, active));
+      yields = program_.sleeps && AwaitsOthers(operation);
     }
     ++pc;
   }

@@ -18,26 +18,29 @@
 
 namespace cotan::cuda::ptx {
 
-// One for a launch. Warps take turns of some thousand instructions in an order drawn from the seed.
-// The lanes of a warp that are at one instruction execute it together; those at the lowest one go
-// first, so that lanes that parted meet again.
+// Runs one block after another. Warps take turns in an order drawn from the seed; a turn has some thousand instructions
+// and ends early where the warp sleeps or reads what another block may write (a strong access). The lanes of a warp that
+// are at one instruction execute it together; those at the lowest one go first, so that lanes that parted meet again.
 class BlockExecutor {
  public:
-  // Borrows all of them.
-  BlockExecutor(const Program& program, const Launch& launch, MemoryUnit& memory, Counters& counters);
+  // Borrows `program`, `launch` and `memory`. `seed` draws the order of warps; 0: in order.
+  BlockExecutor(const Program& program, const Launch& launch, LaunchMemory& memory, uint64_t seed);
 
-  // Runs a block until all its threads have exited. Errors name the position: FailedPrecondition for
+  // Begins a block; the one before has ended.
+  void Start(uint64_t block);
+
+  // Gives each warp a turn and sets `ended` if all threads have exited. Errors name the position: FailedPrecondition for
   // races, divergent barriers and undefined values, Aborted for traps, DeadlineExceeded for a launch
   // that does not end, and those of MemoryUnit.
-  absl::Status Run(uint64_t block);
+  absl::Status RunRound(bool& ended);
 
  private:
-  void Start(uint64_t block);
   // Runs `warp` for a turn and sets `progress` if it executed anything.
   absl::Status Turn(Warp& warp, bool& progress);
   // Executes up to `limit` instructions, of which it counts `executed`, for the lanes of `mask`, which are at `pc`,
-  // until they part, wait, or reach `other_pc`, where other lanes are.
-  absl::Status RunTogether(Warp& warp, uint32_t mask, int pc, int other_pc, uint64_t limit, uint64_t& executed);
+  // until they part, wait, or reach `other_pc`, where other lanes are. Sets `yields` if the turn has to end.
+  absl::Status RunTogether(Warp& warp, uint32_t mask, int pc, int other_pc, uint64_t limit, uint64_t& executed,
+                           bool& yields);
   // Sets `active` to the lanes of `mask` whose guard holds.
   absl::Status EvaluateGuard(Warp& warp, const Operation& operation, uint32_t mask, uint32_t& active) const;
   absl::Status Control(Warp& warp, const Operation& operation, uint32_t mask, uint32_t active);
@@ -54,8 +57,9 @@ class BlockExecutor {
 
   const Program& program_;
   const Launch& launch_;
-  MemoryUnit& memory_;
   Counters& counters_;
+  const uint64_t seed_;
+  MemoryUnit memory_;
   WarpExecutor executor_;
   std::mt19937_64 random_;
   std::vector<Warp> warps_;

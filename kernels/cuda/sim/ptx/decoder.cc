@@ -141,7 +141,7 @@ class Decoder {
         {"trap", OpKind::kTrap},
         {"membar", OpKind::kFence},
         {"fence", OpKind::kFence},
-        {"nanosleep", OpKind::kNop},
+        {"nanosleep", OpKind::kSleep},
         {"prefetch", OpKind::kNop},
         {"prefetchu", OpKind::kNop},
         {"pmevent", OpKind::kNop},

@@ -3,7 +3,9 @@
 #include "kernels/cuda/sim/ptx/interpreter.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -18,18 +20,33 @@ namespace cotan::cuda::ptx {
 absl::StatusOr<Counters> Execute(const Program& program, const Launch& launch, GlobalMemory& memory) {
   COTAN_RETURN_IF_ERROR(CheckLaunch(program, launch));
   Counters counters;
-  MemoryUnit unit(program, launch, memory, counters);
-  BlockExecutor executor(program, launch, unit, counters);
-  const uint64_t count = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
-  if (launch.seed == 0) {
-    for (uint64_t block = 0; block < count; ++block) COTAN_RETURN_IF_ERROR(executor.Run(block));
-    return counters;
-  }
-  std::vector<uint64_t> blocks(count);
+  LaunchMemory shared{memory, counters};
+  std::vector<uint64_t> blocks(uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2]);
   std::iota(blocks.begin(), blocks.end(), uint64_t{0});
-  std::mt19937_64 random(launch.seed);
-  std::shuffle(blocks.begin(), blocks.end(), random);
-  for (const uint64_t block : blocks) COTAN_RETURN_IF_ERROR(executor.Run(block));
+  if (launch.seed != 0) {
+    std::mt19937_64 random(launch.seed);
+    std::shuffle(blocks.begin(), blocks.end(), random);
+  }
+  size_t num_started = 0;
+  std::vector<std::unique_ptr<BlockExecutor>> running;
+  for (int64_t i = 0; i < ResidentBlocks(program, launch); ++i) {
+    const uint64_t seed = launch.seed == 0 ? 0 : launch.seed + static_cast<uint64_t>(i);
+    running.push_back(std::make_unique<BlockExecutor>(program, launch, shared, seed));
+    running.back()->Start(blocks[num_started++]);
+  }
+  while (!running.empty()) {
+    for (std::unique_ptr<BlockExecutor>& executor : running) {
+      bool ended = false;
+      COTAN_RETURN_IF_ERROR(executor->RunRound(ended));
+      if (!ended) continue;
+      if (num_started < blocks.size()) {
+        executor->Start(blocks[num_started++]);
+      } else {
+        executor = nullptr;
+      }
+    }
+    std::erase(running, nullptr);
+  }
   return counters;
 }
 

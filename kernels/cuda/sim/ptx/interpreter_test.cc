@@ -196,6 +196,33 @@ open: st.volatile.shared.u32 [tile], 1;)",
             absl::OkStatus());
 }
 
+TEST_F(InterpreterTest, BlocksThatSleepRunAtTheSameTimeWhileEachHasAMultiprocessor) {
+  // All blocks wait until all of them have come.
+  const std::string body = R"(
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra end;
+mov.u32 %r2, %ctaid.x;
+setp.ne.u32 %p2, %r2, 0;
+@%p2 bra join;
+st.volatile.global.u32 [%rd1], 0;
+join: atom.global.add.u32 %r2, [%rd1], 1;
+wait: nanosleep.u32 20;
+ld.volatile.global.u32 %r2, [%rd1];
+setp.lt.u32 %p2, %r2, 3;
+@%p2 bra wait;
+end: ret;)";
+  Launch launch = {.grid = {3, 1, 1}, .block = {64, 1, 1}, .multiprocessors = 3, .max_warp_instructions = 100000};
+  for (const uint64_t seed : {0, 5}) {
+    launch.seed = seed;
+    const absl::StatusOr<Counters> counters = Run(body, launch);
+    ASSERT_TRUE(counters.ok()) << counters.status();
+    EXPECT_EQ(Out(1)[0], 3);
+    EXPECT_LE(counters->warp_instructions, 200);
+  }
+  launch.multiprocessors = 2;
+  EXPECT_EQ(Run(body, launch).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST_F(InterpreterTest, NamesWhatItCannotExecute) {
   ExpectFault("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1}, {%r1}, {%r1}, {%f1};",
               absl::StatusCode::kUnimplemented, "PTX line 8 `mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32");

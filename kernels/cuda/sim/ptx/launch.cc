@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/sim/ptx/launch.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -16,6 +17,7 @@ constexpr std::array<uint64_t, 3> kMaxGrid = {2147483647, 65535, 65535};
 constexpr std::array<uint64_t, 3> kMaxBlock = {1024, 1024, 64};
 constexpr uint64_t kMaxThreads = 1024;
 constexpr char kAxes[] = "xyz";
+constexpr int64_t kMaxResidentBytes = int64_t{1} << 30;  // of registers, and of shared and local memory
 
 }  // namespace
 
@@ -32,6 +34,17 @@ int64_t MaxSharedBytes(int compute_capability) {
     default:
       return 99 * 1024;
   }
+}
+
+int64_t ResidentBlocks(const Program& program, const Launch& launch) {
+  if (!program.sleeps) return 1;
+  const int64_t blocks = int64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  const int64_t threads = int64_t{launch.block[0]} * launch.block[1] * launch.block[2];
+  const auto registers = static_cast<int64_t>(program.module->registers.size());
+  const int64_t block_bytes = threads * (registers * static_cast<int64_t>(sizeof(uint64_t)) + program.frame_bytes) +
+                              program.static_shared_bytes + launch.dynamic_shared_bytes;
+  const int64_t at_once = int64_t{launch.multiprocessors} * program.kernel->min_resident_blocks;
+  return std::max<int64_t>(1, std::min({blocks, at_once, kMaxResidentBytes / std::max<int64_t>(1, block_bytes)}));
 }
 
 absl::Status CheckLaunch(const Program& program, const Launch& launch) {

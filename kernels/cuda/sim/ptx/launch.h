@@ -26,6 +26,10 @@ struct Launch {
   // global memory, and before they exit.
   bool begins_early = false;
 
+  // Of the GPU. Blocks of a program that sleeps run at the same time: one on each multiprocessor, or as many as
+  // .minnctapersm promises. Those of other programs run one after another.
+  int multiprocessors = 1;
+
   // 0 runs blocks and warps in order; another seed draws an order.
   uint64_t seed = 0;
   bool check_registers = true;                         // Reports reads of registers never written.
@@ -35,6 +39,10 @@ struct Launch {
 
 // Returns the bytes of shared memory that a block may use, with those that need an opt-in.
 int64_t MaxSharedBytes(int compute_capability);
+
+// Returns how many blocks of the launch run at the same time, >= 1. A limit on the memory of the simulator may make
+// them fewer than those that `launch.multiprocessors` would run.
+int64_t ResidentBlocks(const Program& program, const Launch& launch);
 
 // Fails with InvalidArgument if the launch exceeds the limits of its architecture or of the kernel.
 absl::Status CheckLaunch(const Program& program, const Launch& launch);

@@ -148,11 +148,10 @@ uint64_t WindowOf(Space space) {
   }
 }
 
-MemoryUnit::MemoryUnit(const Program& program, const Launch& launch, GlobalMemory& global, Counters& counters)
+MemoryUnit::MemoryUnit(const Program& program, const Launch& launch, LaunchMemory& memory)
     : program_(program),
       launch_(launch),
-      global_(global),
-      counters_(counters),
+      memory_(memory),
       threads_(uint64_t{launch.block[0]} * launch.block[1] * launch.block[2]) {}
 
 void MemoryUnit::StartBlock() {
@@ -191,7 +190,7 @@ GlobalAccess MemoryUnit::ToGlobal(const ThreadAccess& access) const {
 
 absl::Status MemoryUnit::CheckRace(const ThreadAccess& access, RaceDetector::Kind kind) {
   if (!launch_.check_races) return absl::OkStatus();
-  RaceDetector& races = access.space == Space::kGlobal ? global_races_ : shared_races_;
+  RaceDetector& races = access.space == Space::kGlobal ? memory_.races : shared_races_;
   return races.Access(access.address, access.size, kind, access.point);
 }
 
@@ -222,7 +221,7 @@ absl::Status MemoryUnit::Load(ThreadAccess access, std::byte* to) {
     return absl::OkStatus();
   }
   if (access.space != Space::kGlobal) return LoadOnChip(access, true, to);
-  COTAN_RETURN_IF_ERROR(global_.Load(ToGlobal(access), to));
+  COTAN_RETURN_IF_ERROR(memory_.global.Load(ToGlobal(access), to));
   const auto kind = access.read_only ? RaceDetector::Kind::kReadOnly : RaceDetector::Kind::kRead;
   return CheckRace(access, kind);
 }
@@ -231,7 +230,7 @@ absl::Status MemoryUnit::Store(ThreadAccess access, const std::byte* from) {
   COTAN_RETURN_IF_ERROR(Resolve(access));
   if (access.space == Space::kParam) return absl::InvalidArgumentError("writes a parameter of the kernel");
   if (access.space == Space::kGlobal) {
-    COTAN_RETURN_IF_ERROR(global_.Store(ToGlobal(access), from));
+    COTAN_RETURN_IF_ERROR(memory_.global.Store(ToGlobal(access), from));
     return CheckRace(access, RaceDetector::Kind::kWrite);
   }
   Bytes* bytes = nullptr;
@@ -248,8 +247,8 @@ absl::Status MemoryUnit::Store(ThreadAccess access, const std::byte* from) {
 absl::Status MemoryUnit::Atomic(ThreadAccess access, absl::FunctionRef<uint64_t(uint64_t)> update, uint64_t& previous) {
   COTAN_RETURN_IF_ERROR(Resolve(access));
   if (access.space == Space::kGlobal) {
-    ++counters_.global_atomics;
-    COTAN_ASSIGN_OR_RETURN(previous, global_.Atomic(ToGlobal(access), update));
+    ++memory_.counters.global_atomics;
+    COTAN_ASSIGN_OR_RETURN(previous, memory_.global.Atomic(ToGlobal(access), update));
     return CheckRace(access, RaceDetector::Kind::kWrite);
   }
   if (access.space != Space::kShared) return absl::InvalidArgumentError("atomic access outside of global and shared");
@@ -268,7 +267,7 @@ void MemoryUnit::CopyInFrame(uint32_t thread, const FrameCopy& copy) {
 }
 
 void MemoryUnit::Synchronize(const ThreadAccess& access, bool reads, bool writes) {
-  global_races_.Synchronize(access.address, access.point.block, reads, writes);
+  memory_.races.Synchronize(access.address, access.point.block, reads, writes);
 }
 
 bool MemoryUnit::Locate(WarpAccess& access, bool store) {
@@ -312,7 +311,7 @@ bool MemoryUnit::LocateGlobal(WarpAccess& access) {
                            [&](const GlobalBlock& known) { return address - known.address < known.bytes; });
       if (block == std::end(blocks_)) {
         GlobalBlock found;
-        if (!global_.FindBlock(address, found)) return false;
+        if (!memory_.global.FindBlock(address, found)) return false;
         block = &(blocks_[next_block_] = found);
         next_block_ = (next_block_ + 1) % kCachedBlocks;
       }
@@ -355,7 +354,7 @@ bool MemoryUnit::LocateParameters(WarpAccess& access) {
 absl::Status MemoryUnit::CheckRaces(const WarpAccess& access, RaceDetector::Kind kind, int& lane) {
   if (!launch_.check_races) return absl::OkStatus();
   if (access.space != Space::kGlobal && access.space != Space::kShared) return absl::OkStatus();
-  RaceDetector& races = access.space == Space::kGlobal ? global_races_ : shared_races_;
+  RaceDetector& races = access.space == Space::kGlobal ? memory_.races : shared_races_;
   if (access.run) {
     return races.AccessRun(access.address[0], access.size, std::popcount(access.mask), kind, access.point, lane);
   }
@@ -364,14 +363,14 @@ absl::Status MemoryUnit::CheckRaces(const WarpAccess& access, RaceDetector::Kind
 
 void MemoryUnit::CountAccess(const WarpAccess& access, bool load) {
   if (access.space == Space::kShared) {
-    ++counters_.shared_accesses;
+    ++memory_.counters.shared_accesses;
     if (!access.uniform && !(access.run && access.size == 4)) {
-      counters_.shared_bank_conflicts += BankConflicts(access);
+      memory_.counters.shared_bank_conflicts += BankConflicts(access);
     }
   }
   if (access.space != Space::kGlobal) return;
   const auto lanes = static_cast<uint64_t>(std::popcount(access.mask));
-  SectorSet& known = load ? loaded_sectors_ : stored_sectors_;
+  SectorSet& known = load ? memory_.loaded_sectors : memory_.stored_sectors;
   uint64_t sectors = 0, distinct = 0;
   if (access.run) {
     const uint64_t first = access.address[0] / kSectorBytes;
@@ -383,9 +382,9 @@ void MemoryUnit::CountAccess(const WarpAccess& access, bool load) {
     sectors = FindSectors(access, found);
     for (size_t i = 0; i < sectors; ++i) distinct += known.Add(found[i], found[i]);
   }
-  (load ? counters_.global_load_bytes : counters_.global_store_bytes) += lanes * access.size;
-  (load ? counters_.global_load_sectors : counters_.global_store_sectors) += sectors;
-  (load ? counters_.distinct_load_sectors : counters_.distinct_store_sectors) += distinct;
+  (load ? memory_.counters.global_load_bytes : memory_.counters.global_store_bytes) += lanes * access.size;
+  (load ? memory_.counters.global_load_sectors : memory_.counters.global_store_sectors) += sectors;
+  (load ? memory_.counters.distinct_load_sectors : memory_.counters.distinct_store_sectors) += distinct;
 }
 
 uint64_t SectorSet::Add(uint64_t first, uint64_t last) {

@@ -64,13 +64,22 @@ class SectorSet {
   uint64_t* last_word_ = nullptr;
 };
 
-// One for a launch; StartBlock is called for each block. Errors are explained without the position:
+// What all blocks of a launch share. Borrows the references.
+struct LaunchMemory {
+  GlobalMemory& global;
+  Counters& counters;
+  RaceDetector races = {};
+  SectorSet loaded_sectors = {};
+  SectorSet stored_sectors = {};
+};
+
+// One for each block that runs; StartBlock is called for each block. Errors are explained without the position:
 // OutOfRange for bounds, InvalidArgument for alignment, FailedPrecondition for races and for bytes
 // never written.
 class MemoryUnit {
  public:
   // Borrows all of them.
-  MemoryUnit(const Program& program, const Launch& launch, GlobalMemory& global, Counters& counters);
+  MemoryUnit(const Program& program, const Launch& launch, LaunchMemory& memory);
 
   // Forgets shared memory and the frames of all threads.
   void StartBlock();
@@ -91,7 +100,7 @@ class MemoryUnit {
   void CopyInFrame(uint32_t thread, const FrameCopy& copy);
 
   // Records a fence for the order of blocks, and a strong access.
-  void Fence(uint64_t block) { global_races_.Fence(block); }
+  void Fence(uint64_t block) { memory_.races.Fence(block); }
   void Synchronize(const ThreadAccess& access, bool reads, bool writes);
 
   // Counts one instruction of a warp.
@@ -123,15 +132,11 @@ class MemoryUnit {
 
   const Program& program_;
   const Launch& launch_;
-  GlobalMemory& global_;
-  Counters& counters_;
-  RaceDetector global_races_;
+  LaunchMemory& memory_;
   RaceDetector shared_races_;
   Bytes shared_;
   Bytes frames_;  // [thread][byte]
   uint64_t threads_;
-  SectorSet loaded_sectors_;
-  SectorSet stored_sectors_;
   static constexpr size_t kCachedBlocks = 4;
   GlobalBlock blocks_[kCachedBlocks];  // Of global memory, that were accessed lately.
   size_t next_block_ = 0;              // The one to be replaced.

@@ -47,6 +47,8 @@ class Linker {
     LayOut(program);
     for (const int index : order_) COTAN_RETURN_IF_ERROR(AddFunction(module_.functions[index], program));
     ResolveCalls(program);
+    program.sleeps = std::any_of(program.operations.begin(), program.operations.end(),
+                                 [](const Operation& operation) { return operation.kind == OpKind::kSleep; });
     return program;
   }
 

@@ -33,6 +33,7 @@ enum class OpKind : uint8_t {
   kFence,
   kGridWait,  // griddepcontrol.wait.
   kNop,
+  kSleep,  // The other warps and blocks go on.
   kActiveMask,
   kBranch,
   kCall,
@@ -117,6 +118,7 @@ struct Program {
   std::vector<Operation> operations = {};
   int64_t static_shared_bytes = 0;  // Dynamic shared memory starts here.
   int64_t frame_bytes = 0;          // Of one thread.
+  bool sleeps = false;              // It has nanosleep: its blocks may wait for each other.
 };
 
 }  // namespace cotan::cuda::ptx

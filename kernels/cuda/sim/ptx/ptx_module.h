@@ -111,6 +111,7 @@ struct Function {
   int64_t frame_bytes = 0;                     // Local memory and .func parameters of one thread.
   std::array<uint32_t, 3> max_threads = {};    // .maxntid, zeros if absent.
   std::array<uint32_t, 3> exact_threads = {};  // .reqntid, zeros if absent.
+  int min_resident_blocks = 1;                 // .minnctapersm: of a multiprocessor, at the same time.
   std::vector<Instruction> instructions = {};
   absl::flat_hash_map<std::string, int> labels = {};  // Index into `instructions`, or their number.
   absl::flat_hash_map<std::string, std::vector<std::string>> branch_targets = {};

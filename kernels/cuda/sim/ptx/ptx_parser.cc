@@ -187,7 +187,10 @@ class ModuleParser {
       const absl::string_view word = cursor_.Next().text;
       if (word == ".maxntid" || word == ".reqntid") {
         COTAN_ASSIGN_OR_RETURN((word == ".maxntid" ? function.max_threads : function.exact_threads), Extents());
-      } else if (word == ".minnctapersm" || word == ".maxnreg" || word == ".maxnctapersm") {
+      } else if (word == ".minnctapersm") {
+        COTAN_ASSIGN_OR_RETURN(const int64_t blocks, cursor_.ExpectInteger());
+        function.min_resident_blocks = static_cast<int>(std::clamp<int64_t>(blocks, 1, 32));
+      } else if (word == ".maxnreg" || word == ".maxnctapersm") {
         COTAN_RETURN_IF_ERROR(cursor_.ExpectInteger().status());
       } else if (word == ".pragma") {
         cursor_.Next();

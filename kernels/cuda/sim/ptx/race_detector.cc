@@ -173,7 +173,7 @@ bool RaceDetector::RunPage(Page& page, uint8_t shift, Kind kind, const AccessPoi
       }
       break;
     case PageState::kCells:
-      return page.saturated && page.block != first.block && kind != Kind::kWrite &&
+      return page.saturated && page.block != first.block && page.other_block != first.block && kind != Kind::kWrite &&
              (kind == Kind::kRead || page.read_only);
   }
   (kind == Kind::kWrite ? page.write : page.read) = stamp;
@@ -206,6 +206,11 @@ void RaceDetector::Expand(Page& page, bool bytewise) {
   page.cells = std::move(cells);
 }
 
+bool RaceDetector::IsReadByTwo(const Cell& cell) {
+  return cell.write.block_epoch == 0 && cell.reads[0].block_epoch != 0 && cell.reads[1].block_epoch != 0 &&
+         cell.reads[0].block != cell.reads[1].block;
+}
+
 void RaceDetector::Simplify(Page& page, uint8_t shift, Kind kind, const AccessPoint& first) {
   if (page.state != PageState::kCells) return;
   if (kind == Kind::kWrite) {
@@ -221,16 +226,18 @@ void RaceDetector::Simplify(Page& page, uint8_t shift, Kind kind, const AccessPo
     page.saturated = false;
     return;
   }
+  const AccessPoint(&reads)[2] = page.cells[0].reads;
   bool saturated = true, read_only = true;
   for (uint32_t i = 0; i < kPageBytes / (page.bytewise ? 1 : 4); ++i) {
     const Cell& cell = page.cells[i];
-    saturated = saturated && cell.write.block_epoch == 0 && cell.reads[0].block_epoch != 0 &&
-                cell.reads[1].block_epoch != 0 && cell.reads[0].block != cell.reads[1].block;
+    saturated = saturated && IsReadByTwo(cell) && cell.reads[0].block == reads[0].block &&
+                cell.reads[1].block == reads[1].block;
     read_only = read_only && cell.read_only_line != 0;
   }
   page.saturated = saturated;
   page.read_only = read_only;
-  page.block = first.block;
+  page.block = reads[0].block;
+  page.other_block = reads[1].block;
 }
 
 absl::Status RaceDetector::AccessCell(Cell& cell, Kind kind, const AccessPoint& point) {
@@ -289,9 +296,11 @@ bool RaceDetector::IsOrdered(const AccessPoint& before, const AccessPoint& after
 bool RaceDetector::IsAcquired(uint64_t by, uint64_t block) const {
   const auto addresses = acquired_.find(by);
   if (addresses == acquired_.end()) return false;
-  for (const uint64_t address : addresses->second) {
+  for (const auto& [address, read_time] : addresses->second) {
     const auto blocks = released_.find(address);
-    if (blocks != released_.end() && blocks->second.contains(block)) return true;
+    if (blocks == released_.end()) continue;
+    const auto write_time = blocks->second.find(block);
+    if (write_time != blocks->second.end() && write_time->second <= read_time) return true;
   }
   return false;
 }
@@ -300,12 +309,14 @@ void RaceDetector::Fence(uint64_t block) {
   fenced_.insert(block);
   const auto observed = observed_.find(block);
   if (observed == observed_.end()) return;
-  acquired_[block].insert(observed->second.begin(), observed->second.end());
+  Times& acquired = acquired_[block];
+  for (const auto& [address, time] : observed->second) acquired[address] = time;
 }
 
 void RaceDetector::Synchronize(uint64_t address, uint64_t block, bool reads, bool writes) {
-  if (reads) observed_[block].insert(address);
-  if (writes && fenced_.contains(block)) released_[address].insert(block);
+  ++time_;
+  if (reads) observed_[block][address] = time_;
+  if (writes && fenced_.contains(block)) released_[address].try_emplace(block, time_);
 }
 
 void RaceDetector::Clear() {

@@ -27,7 +27,7 @@ struct AccessPoint {
 // Records accesses of one launch. Two accesses to one byte of which one writes are a race unless
 // - one thread makes both, or both are strong;
 // - both are in one block with a block barrier between them, or in one warp with a warp barrier between;
-// - their blocks are ordered by a strong write after a fence in the first and a strong read of the
+// - their blocks are ordered by a strong write after a fence in the first and a later strong read of the
 //   same address before a fence in the second.
 // Barriers of some threads of a block count for all, and a fence of a thread counts for its block,
 // so that races that hide behind these are not seen. A bulk of accesses to the same byte is
@@ -80,7 +80,7 @@ class RaceDetector {
     PageState state = PageState::kEmpty;
     bool bytewise = false;
     uint8_t shift = 0;  // Of kRun: log2 of the bytes of an element.
-    // For kCells: nothing is written, and all cells have reads of two blocks, so that those of a third add nothing.
+    // For kCells: nothing is written, and all cells have reads of the same two blocks.
     bool saturated = false;
     bool read_only = false;      // Of a saturated page: all cells have a read_only_line.
     uint32_t settled_epoch = 0;  // Of kCells: the block epoch of settled_block that the following two are of.
@@ -88,7 +88,8 @@ class RaceDetector {
     uint64_t settled = 0;            // Bytes, of which further reads in the epoch add nothing; see IsSettled().
     uint64_t settled_read_only = 0;  // Those with a read_only_line.
     uint32_t first_thread = 0;       // Of kRun.
-    uint64_t block = 0;              // Of kRun, or the one whose access saturated the page.
+    uint64_t block = 0;              // Of kRun, or the first one that a saturated page has reads of.
+    uint64_t other_block = 0;        // Of a saturated page: the second one.
     Stamp write, read;               // Of kRun.
     int read_only_line = 0;          // Of kRun.
     std::unique_ptr<Cell[]> cells;
@@ -109,6 +110,8 @@ class RaceDetector {
   Page& FindPage(uint64_t number);
   // Access() within a page.
   absl::Status AccessPage(Page& page, uint64_t address, uint32_t size, Kind kind, const AccessPoint& point);
+  // Returns true if a cell has reads of two blocks, so that those of a third one add nothing.
+  static bool IsReadByTwo(const Cell& cell);
   // Returns true if reads by `point` of the bytes with a bit in `bytes` are known to add nothing.
   static bool IsSettled(const Page& page, uint64_t bytes, Kind kind, const AccessPoint& point);
   // Sees whether a read by `point` left the cell at `bytes` settled.
@@ -134,10 +137,13 @@ class RaceDetector {
   uint64_t last_number_ = kNoPage;  // The page that was accessed last.
   Page* last_page_ = nullptr;
   uint32_t generation_ = 1;
-  absl::flat_hash_map<uint64_t, absl::flat_hash_set<uint64_t>> released_;  // Address -> blocks.
-  absl::flat_hash_set<uint64_t> fenced_;                                   // Blocks.
-  absl::flat_hash_map<uint64_t, absl::flat_hash_set<uint64_t>> observed_;  // Block -> addresses.
-  absl::flat_hash_map<uint64_t, absl::flat_hash_set<uint64_t>> acquired_;  // Block -> addresses.
+  // Numbers of calls of Synchronize().
+  using Times = absl::flat_hash_map<uint64_t, uint64_t>;
+  uint64_t time_ = 0;
+  absl::flat_hash_map<uint64_t, Times> released_;  // Address -> block -> first write after a fence.
+  absl::flat_hash_set<uint64_t> fenced_;           // Blocks.
+  absl::flat_hash_map<uint64_t, Times> observed_;  // Block -> address -> last read.
+  absl::flat_hash_map<uint64_t, Times> acquired_;  // Block -> address -> last read before a fence.
 };
 
 }  // namespace cotan::cuda::ptx

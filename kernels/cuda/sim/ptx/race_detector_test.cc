@@ -89,6 +89,19 @@ TEST(RaceDetectorTest, FencesAndAtomicsOrderBlocks) {
   }
 }
 
+TEST(RaceDetectorTest, AReadBeforeTheWriteOrdersNothing) {
+  for (const bool reads_first : {true, false}) {
+    RaceDetector races;
+    EXPECT_TRUE(races.Access(64, 4, Kind::kWrite, At(0, 1)).ok());
+    races.Fence(0);
+    if (reads_first) races.Synchronize(128, 1, true, false);
+    races.Synchronize(128, 0, false, true);
+    if (!reads_first) races.Synchronize(128, 1, true, false);
+    races.Fence(1);
+    EXPECT_EQ(races.Access(64, 4, Kind::kRead, At(1, 1)).ok(), !reads_first);
+  }
+}
+
 TEST(RaceDetectorTest, ReadOnlyLoadsExcludeWrites) {
   RaceDetector races;
   EXPECT_TRUE(races.Access(64, 4, Kind::kReadOnly, At(0, 1)).ok());

@@ -211,6 +211,7 @@ absl::Status WarpExecutor::Execute(Warp& warp, const Operation& operation, uint3
     case OpKind::kReduce:
       return MatchOrReduce(warp, operation, mask);
     case OpKind::kNop:
+    case OpKind::kSleep:
     case OpKind::kBranch:
     case OpKind::kCall:
     case OpKind::kReturn:
