@@ -114,9 +114,8 @@ class TracedKernel : public Kernel {
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
-  COTAN_ASSIGN_OR_RETURN(
-      const KernelFactory factory,
-      CudaKernels().Find(DeviceType::kCuda, request.op.kind_case(), request.outputs[0].dtype));
+  COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
+                         CudaKernels().Find(DeviceType::kCuda, request.op.kind_case(), request.outputs[0].dtype));
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, factory(request));
   return std::make_unique<TracedKernel>(std::move(kernel), absl::MakeConstSpan(&request, 1));
 }

@@ -20,7 +20,7 @@ struct KernelTraffic {
   OpKind kind = {};   // of the (first) op
   std::string entry;  // of the launches: "expr_rows"; different ones are separated by blanks
   int64_t launches = 0;
-  // Of all operands: sectors of 32 bytes that hold their elements, those of expanded dimensions once. An operand that
+  // Sectors of 32 bytes that hold the elements of all operands, those of expanded dimensions once. An operand that
   // occurs as input several times counts once, an output that is also an input twice. If there are several launches,
   // the inputs of each op of a group count, and the scratch twice: one launch writes it, and the next one reads it.
   int64_t operand_sectors = 0;

@@ -19,8 +19,9 @@
 namespace cotan::cuda::ptx {
 
 // Runs one block after another. Warps take turns in an order drawn from the seed; a turn has some thousand instructions
-// and ends early where the warp sleeps or reads what another block may write (a strong access). The lanes of a warp that
-// are at one instruction execute it together; those at the lowest one go first, so that lanes that parted meet again.
+// and ends early where the warp sleeps or reads what another block may write (a strong access). The lanes of a warp
+// that are at one instruction execute it together; those at the lowest one go first, so that lanes that parted meet
+// again.
 class BlockExecutor {
  public:
   // Borrows `program`, `launch` and `memory`. `seed` draws the order of warps; 0: in order.
@@ -29,9 +30,9 @@ class BlockExecutor {
   // Begins a block; the one before has ended.
   void Start(uint64_t block);
 
-  // Gives each warp a turn and sets `ended` if all threads have exited. Errors name the position: FailedPrecondition for
-  // races, divergent barriers and undefined values, Aborted for traps, DeadlineExceeded for a launch
-  // that does not end, and those of MemoryUnit.
+  // Gives each warp a turn and sets `ended` if all threads have exited. Errors name the position: FailedPrecondition
+  // for races, divergent barriers and undefined values, Aborted for traps, DeadlineExceeded for a launch that does not
+  // end, and those of MemoryUnit.
   absl::Status RunRound(bool& ended);
 
  private:

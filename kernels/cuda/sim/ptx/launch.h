@@ -26,8 +26,8 @@ struct Launch {
   // global memory, and before they exit.
   bool begins_early = false;
 
-  // Of the GPU. Blocks of a program that sleeps run at the same time: one on each multiprocessor, or as many as
-  // .minnctapersm promises. Those of other programs run one after another.
+  // Multiprocessors of the GPU. Blocks of a program that sleeps run at the same time: one on each multiprocessor, or as
+  // many as .minnctapersm promises. Those of other programs run one after another.
   int multiprocessors = 1;
 
   // 0 runs blocks and warps in order; another seed draws an order.

@@ -64,7 +64,7 @@ class SectorSet {
   uint64_t* last_word_ = nullptr;
 };
 
-// What all blocks of a launch share. Borrows the references.
+// State that all blocks of a launch share. Borrows the references.
 struct LaunchMemory {
   GlobalMemory& global;
   Counters& counters;
