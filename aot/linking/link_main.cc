@@ -67,10 +67,10 @@ absl::Status Link(const std::vector<char*>& arguments) {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "Fuses backwards across the programs that they call, so that a device need not capture them:\n"
-      "  link CAPTURES A.cotan B.cotan --out=STEP.cotan\n"
+      "  cotan link CAPTURES A.cotan B.cotan --out=STEP.cotan\n"
       "CompiledAutograd::SaveCaptures() writes CAPTURES; LinkedMethods loads STEP.cotan.");
   const absl::Status status = cotan::aot::Link(absl::ParseCommandLine(argc, argv));
   if (status.ok()) return 0;
-  std::fprintf(stderr, "link: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "cotan link: %s\n", std::string(status.message()).c_str());
   return 1;
 }

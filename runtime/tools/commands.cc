@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -293,7 +294,15 @@ absl::string_view Usage() {
          "  adapters  writes the LoRA adapters to --out=FOLDER, with the names of PEFT; --merge: the model with the\n"
          "            adapters added to its weights; --checkpoint=IN: values of this checkpoint\n"
          "  train     trains on a data set, with checkpoints; cotan train --help\n"
-         "bench, run, verify, adapters, train: --device=cpu (the default) or --device=cuda\n";
+         "  link      fuses recorded backwards of several artifacts; cotan link --help\n"
+         "bench, run, verify, adapters, train: --device=cpu (the default) or --device=cuda\n"
+         "link is the program cotan-link, which is beside cotan or in PATH. Other programs cotan-NAME are commands, "
+         "too.\n";
+}
+
+bool IsCommand(absl::string_view name) {
+  return std::any_of(std::begin(kCommands), std::end(kCommands),
+                     [name](const Command& command) { return command.name == name; });
 }
 
 absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend open_backend, std::ostream& out) {

@@ -30,6 +30,9 @@ struct Backend {
 // InvalidArgument: there is no such backend. Unavailable: the machine has no such device.
 using OpenBackend = absl::FunctionRef<absl::StatusOr<Backend>(absl::string_view device)>;
 
+// Returns true if RunCommand() knows the command.
+bool IsCommand(absl::string_view name);
+
 // Runs the command named by the first argument (argv without the program's name) on the backend that --device names
 // and writes its output to `out`.
 // InvalidArgument: there is no such command, or the options are invalid.

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "runtime/session/session.h"
 #include "runtime/testing/program_builder.h"
+#include "runtime/tools/external_command.h"
 
 namespace cotan::tools {
 namespace {
@@ -314,6 +315,10 @@ TEST(CommandsTest, TrainLearnsFromATableAndContinues) {
 TEST(CommandsTest, MistakesAreExplained) {
   EXPECT_THAT(std::string(RunTool({"inspect"}).status.message()), HasSubstr("usage: cotan"));
   EXPECT_THAT(std::string(RunTool({"explain", "x"}).status.message()), HasSubstr("unknown command 'explain'"));
+  EXPECT_TRUE(IsCommand("train"));
+  EXPECT_FALSE(IsCommand("explain"));
+  EXPECT_TRUE(absl::IsNotFound(RunExternalCommand({"explain"})));
+  EXPECT_TRUE(absl::IsNotFound(RunExternalCommand({"../explain"})));
   EXPECT_THAT(std::string(RunTool({"bench", "x", "--stpes=3"}).status.message()),
               HasSubstr("there are: --threads, --steps"));
   EXPECT_THAT(std::string(RunTool({"bench", "x", "--steps=0"}).status.message()), HasSubstr("at least 1"));

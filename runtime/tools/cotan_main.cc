@@ -16,6 +16,7 @@
 #include "kernels/cuda/open_cuda_device.h"
 #include "kernels/cuda/register_cuda.h"
 #include "runtime/tools/commands.h"
+#include "runtime/tools/external_command.h"
 
 namespace {
 
@@ -43,6 +44,13 @@ int main(int argc, char** argv) {
   if (std::string_view(arguments[0]) == "--version") {
     std::cout << "cotan " << cotan::kVersion << "\n";
     return 0;
+  }
+  if (!cotan::tools::IsCommand(arguments[0])) {
+    const absl::Status external = cotan::tools::RunExternalCommand(arguments);
+    if (!absl::IsNotFound(external)) {
+      std::cerr << "cotan: " << external.message() << "\n";
+      return 1;
+    }
   }
   const absl::Status status = cotan::tools::RunCommand(arguments, Open, std::cout);
   if (status.ok()) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Trains three compiled programs by a backward that was recorded, fused by //aot:link and loaded again.
+// Trains three compiled programs by a backward that was recorded, fused by `cotan link` and loaded again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -107,7 +107,8 @@ class LinkedTest : public ::testing::Test {
   // Runs the tool; returns what it prints.
   static std::string Link(const std::string& arguments, int expected) {
     const std::string log = ::testing::TempDir() + "/link.txt";
-    const int status = std::system(absl::StrCat("aot/linking/link ", arguments, " > ", log, " 2>&1").c_str());
+    const int status = std::system(
+        absl::StrCat("PATH=aot/linking:$PATH runtime/tools/cotan link ", arguments, " > ", log, " 2>&1").c_str());
     EXPECT_EQ(status == 0 ? 0 : 1, expected);
     std::stringstream text;
     text << std::ifstream(log).rdbuf();

@@ -150,8 +150,8 @@ TEST_F(ModuleCasesTest, LinkedBackwardsOfModulesAreFoundAlsoBetweenHooks) {
     const std::string fused = ::testing::TempDir() + "/module_step.cotan";
     ASSERT_TRUE(CompiledAutograd::SaveCaptures(captures).ok());
     ASSERT_TRUE(CompiledAutograd::Reset().ok());
-    const std::string command =
-        absl::StrCat("aot/linking/link ", captures, " ", backbone_, " ", head_, " --out=", fused, " > /dev/null");
+    const std::string command = absl::StrCat("PATH=aot/linking:$PATH runtime/tools/cotan link ", captures, " ",
+                                             backbone_, " ", head_, " --out=", fused, " > /dev/null");
     ASSERT_EQ(std::system(command.c_str()), 0);
     const auto linked = LinkedMethods::Load(*Program::Load(fused));
     ASSERT_TRUE(linked.ok()) << linked.status();

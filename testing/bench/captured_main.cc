@@ -70,7 +70,7 @@ struct Called {
   std::vector<FunctionResult> results = {};
 };
 
-// Returns what this thread has captured, fused as by //aot:link.
+// Returns what this thread has captured, fused as by `cotan link`.
 absl::StatusOr<std::shared_ptr<const LinkedMethods>> LinkAheadOfTime() {
   const std::string path = absl::StrCat(std::filesystem::temp_directory_path().string(), "/captures.cotan");
   COTAN_RETURN_IF_ERROR(CompiledAutograd::SaveCaptures(path));

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/tools/external_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace cotan::tools {
+namespace {
+
+bool IsPlainName(absl::string_view name) {
+  return !name.empty() && name[0] != '-' && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  });
+}
+
+// Returns the path of `program` in the folder of this process's program, or `program` if it is not there.
+std::string BesideThisProgram(const std::string& program) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return program;
+  std::string path = (self.parent_path() / program).string();
+  return access(path.c_str(), X_OK) == 0 ? path : program;
+}
+
+}  // namespace
+
+absl::Status RunExternalCommand(absl::Span<const char* const> arguments) {
+  const std::string name = arguments.empty() ? "" : arguments[0];
+  if (!IsPlainName(name)) return absl::NotFoundError(absl::StrCat("'", name, "' is no name of a command"));
+  std::string program = absl::StrCat("cotan-", name);
+  std::vector<std::string> words(arguments.begin(), arguments.end());
+  words[0] = program;
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execvp(BesideThisProgram(program).c_str(), pointers.data());
+  const std::string message = absl::StrCat("cannot run '", program, "': ", std::strerror(errno));
+  return errno == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
+}
+
+}  // namespace cotan::tools
