@@ -38,7 +38,7 @@ std::string BesideThisProgram(const std::string& program) {
 
 absl::Status RunExternalCommand(absl::Span<const char* const> arguments) {
   const std::string name = arguments.empty() ? "" : arguments[0];
-  if (!IsPlainName(name)) return absl::NotFoundError(absl::StrCat("'", name, "' is no name of a command"));
+  if (!IsPlainName(name)) return absl::NotFoundError(absl::StrCat("'", name, "' is not a name of a command"));
   std::string program = absl::StrCat("cotan-", name);
   std::vector<std::string> words(arguments.begin(), arguments.end());
   words[0] = program;
