@@ -18,6 +18,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "serialization/calls/inline_calls.h"
+#include "serialization/calls/shared_types.h"
 
 namespace cotan {
 namespace {
@@ -225,6 +226,7 @@ absl::Status ArtifactWriter::EncodeContents(const Artifact& artifact) {
 
 absl::StatusOr<std::vector<absl::string_view>> ArtifactWriter::Layout(Artifact artifact) {
   if (artifact.format_version() == 0) artifact.set_format_version(kFormatVersion);
+  OmitSharedTypes(artifact);
   artifact.clear_segments();
   for (const std::string& bytes : segments_) {
     Segment& segment = *artifact.add_segments();
@@ -328,6 +330,7 @@ absl::Status ArtifactFile::Read(Calls calls) {
                                                      state.segment(), ", is in the section of recorded runs"));
     }
   }
+  COTAN_RETURN_IF_ERROR(RestoreSharedTypes(artifact_));
   return calls == Calls::kInline ? InlineCalls(artifact_) : absl::OkStatus();
 }
 

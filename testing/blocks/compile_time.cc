@@ -36,6 +36,7 @@
 #include "aot/frontend/pt2/archive_builder.h"
 #include "aot/frontend/pt2/model.h"
 #include "base/status_macros.h"
+#include "serialization/calls/shared_types.h"
 #include "serialization/container/container.h"
 #include "testing/blocks/exported_stack.h"
 #include "testing/blocks/stack.h"
@@ -118,14 +119,16 @@ absl::StatusOr<Measured> Compile(int64_t layers, Mode mode, const std::string& a
   measured.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   for (const std::string& block : model.inlined_blocks()) std::printf("inlined: %s\n", block.c_str());
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(model.bytes(), "model", cotan::Calls::kKeep));
-  for (const auto* methods : {&file.artifact().methods(), &file.artifact().blocks()}) {
+  serialization::Artifact stored = file.artifact();
+  OmitSharedTypes(stored);  // as in the file
+  for (const auto* methods : {&stored.methods(), &stored.blocks()}) {
     for (const serialization::Method& method : *methods) {
       const size_t bytes = ProgramBytes(method);
       measured.program_bytes += bytes;
       absl::StrAppend(&measured.methods, "  ", method.name(), ": ", method.ops_size(), " ops, ", bytes, " bytes\n");
     }
   }
-  measured.toc_bytes = file.artifact().ByteSizeLong();
+  measured.toc_bytes = stored.ByteSizeLong();
   return measured;
 }
 

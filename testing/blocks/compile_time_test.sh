@@ -7,5 +7,5 @@ cd "$TEST_TMPDIR"
 out=$("$TEST_SRCDIR/$TEST_WORKSPACE/testing/blocks/compile_time" found)
 echo "$out"
 awk '/whole processes/ { ratio = $(NF - 3) } END { exit !(ratio > 0.9 && ratio < 2.5) }' <<< "$out"
-awk '/^found/ { two = $7; sub(/.*48 layers:.*program */, ""); many = $1 } END { exit !(many > two && many < 10 * two) }' \
+awk '/^found/ { two = $7; sub(/.*48 layers:.*program */, ""); many = $1 } END { exit !(many > two && many < 4 * two) }' \
   <<< "$out"
