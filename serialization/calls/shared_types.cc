@@ -85,8 +85,8 @@ absl::Status Restore(const Artifact& artifact, int num_blocks, Method& method, u
       value.set_name(*sources[i].name);
     }
     if (bytes > kMaxInlinedBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("method '", method.name(), "': the types of operands of calls take more than ",
-                                                     kMaxInlinedBytes, " bytes"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "method '", method.name(), "': the types of operands of calls take more than ", kMaxInlinedBytes, " bytes"));
     }
   }
   return absl::OkStatus();
