@@ -54,6 +54,8 @@ mount_folders() {
   mount --bind . "$root/cotan"
   [[ ! -d $torch ]] || mount --bind "$torch" "$root/libtorch"
   [[ ! -d ../shared ]] || mount --bind ../shared "$root/shared"
+  # Those of this machine, which may have the one of a proxy.
+  mount --bind /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
 }
 
 # Runs the command in the root for $1 seconds.

@@ -4,7 +4,7 @@
 # Flags of everything that a small binary is compiled from. Those of a target come later: kernels keep their -O3.
 # Without exceptions, `try` and `throw` are errors, so that no code expects what discard_unwind_tables.lds removes.
 _COPTS = [
-    "-Os",
+    "-Oz",
     "-fno-exceptions",
     "-fno-asynchronous-unwind-tables",
 ]

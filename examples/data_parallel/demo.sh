@@ -15,4 +15,6 @@ options=(--enable-recovery --oversubscribe)
 [[ $EUID -ne 0 ]] || options+=(--allow-run-as-root)
 # Sockets of Open MPI have short names.
 export TMPDIR=/tmp
+# Open MPI 5 does not start without it.
+export HOME=${HOME:-/tmp}
 exec mpirun -np "$ranks" "${options[@]}" "$train" "$@"

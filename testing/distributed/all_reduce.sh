@@ -17,6 +17,8 @@ options=(--oversubscribe)
 [[ $EUID -ne 0 ]] || options+=(--allow-run-as-root)
 # Sockets of Open MPI have short names.
 export TMPDIR=/tmp
+# Open MPI 5 does not start without it.
+export HOME=${HOME:-/tmp}
 for count in "${ranks[@]}"; do
   mpirun -np "$count" "${options[@]}" "$program" "$@"
 done
