@@ -20,8 +20,8 @@
 namespace cotan::testing {
 namespace {
 
-// Open MPI: as root, with more ranks than cores, in memory of one machine; the other ranks go on if one is killed. Tests
-// have no HOME, without which Open MPI 5 does not start.
+// Open MPI: as root, with more ranks than cores, in memory of one machine; the other ranks go on if one is killed.
+// Tests have no HOME, without which Open MPI 5 does not start.
 constexpr char kMpirun[] =
     "HOME=/tmp TMPDIR=/tmp OMPI_MCA_rmaps_base_oversubscribe=1 timeout 55 mpirun --allow-run-as-root --oversubscribe "
     "--enable-recovery --mca btl self,vader --mca btl_vader_single_copy_mechanism none";
