@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
 
 namespace cotan::training {
 namespace {
@@ -20,7 +22,9 @@ constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 std::string FormatBar(absl::string_view label, int64_t done, int64_t total, int width, absl::string_view note) {
   const auto filled = static_cast<size_t>(width * done / total);
   const std::string bar = std::string(filled, '#') + std::string(static_cast<size_t>(width) - filled, '-');
-  return absl::StrFormat("%s [%s] %3d %%  %s", label, bar, 100 * done / total, note);
+  char percent[32];
+  std::snprintf(percent, sizeof(percent), "%3" PRId64, 100 * done / total);
+  return absl::StrCat(label, " [", bar, "] ", percent, " %  ", note);
 }
 
 std::string FormatRate(int64_t done, int64_t remaining, double seconds) {
@@ -28,9 +32,15 @@ std::string FormatRate(int64_t done, int64_t remaining, double seconds) {
   const double rate = static_cast<double>(done) / seconds;
   constexpr double kLongest = 1e9;  // seconds; about 30 years
   const auto left = static_cast<int64_t>(std::min(static_cast<double>(remaining) / rate + 0.5, kLongest));
-  const std::string clock = left < 3600 ? absl::StrFormat("%d:%02d", left / 60, left % 60)
-                                        : absl::StrFormat("%d:%02d:%02d", left / 3600, left / 60 % 60, left % 60);
-  return absl::StrFormat("%.4g/s, %s left", rate, clock);
+  const int64_t hours = left / 3600, minutes = left / 60, seconds_left = left % 60;
+  char text[64];
+  if (hours == 0) {
+    std::snprintf(text, sizeof(text), "%.4g/s, %" PRId64 ":%02" PRId64 " left", rate, minutes, seconds_left);
+  } else {
+    std::snprintf(text, sizeof(text), "%.4g/s, %" PRId64 ":%02" PRId64 ":%02" PRId64 " left", rate, hours, minutes % 60,
+                  seconds_left);
+  }
+  return text;
 }
 
 ProgressBar::ProgressBar(std::FILE* stream, std::string label, int64_t total, int64_t done)
@@ -49,12 +59,12 @@ void ProgressBar::Update(int64_t done, absl::string_view note) {
   if (now - last_drawn_ < kRedrawInterval) return;
   last_drawn_ = now;
   const std::chrono::duration<double> elapsed = now - started_;
-  Draw(absl::StrFormat("%s  %s", FormatRate(done_ - first_, total_ - done_, elapsed.count()), note), "");
+  Draw(absl::StrCat(FormatRate(done_ - first_, total_ - done_, elapsed.count()), "  ", note), "");
 }
 
 void ProgressBar::Clear() {
   if (!terminal_) return;
-  absl::FPrintF(stream_, "\r\x1b[K");
+  std::fputs("\r\x1b[K", stream_);
   std::fflush(stream_);
 }
 
@@ -63,11 +73,7 @@ void ProgressBar::Finish(absl::string_view note) { Draw(note, "\n"); }
 void ProgressBar::Draw(absl::string_view note, absl::string_view end) {
   const std::string line = FormatBar(label_, done_, total_, kWidth, note);
   // Back to the line's start, and clear what is left of a longer one.
-  if (terminal_) {
-    absl::FPrintF(stream_, "\r%s\x1b[K%s", line, end);
-  } else {
-    absl::FPrintF(stream_, "%s%s", line, end);
-  }
+  std::fputs(terminal_ ? absl::StrCat("\r", line, "\x1b[K", end).c_str() : absl::StrCat(line, end).c_str(), stream_);
   std::fflush(stream_);
 }
 
