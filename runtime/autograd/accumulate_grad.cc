@@ -80,8 +80,9 @@ absl::StatusOr<bool> AccumulateGrad::Describe(const BackwardContext& context, ab
   const bool fits = place.dtype() == type.dtype && place.sizes() == absl::MakeConstSpan(type.sizes) &&
                     place.is_plain() && &place.device() == &context.ops().device() && !IsComplex(type.dtype);
   if (incoming[0]) COTAN_RETURN_IF_ERROR(CheckIsLeaf());
+  if (leaf_.requires_grad() && !leaf.post_accumulate_hooks.empty()) return false;
   const bool accumulates = incoming[0] && leaf_.requires_grad();
-  if (accumulates && (!fits || !leaf.post_accumulate_hooks.empty())) return false;
+  if (accumulates && !fits) return false;
   if (accumulates && leaf.grad.defined() && OverlapsItself(place.layout())) return false;
   record.KeyText("AccumulateGrad");
   record.Key(!accumulates ? 0 : leaf.grad.defined() ? 1 : 2);
@@ -121,6 +122,7 @@ void AccumulateGrad::CompleteCapture(const BackwardContext& context, absl::Span<
 }
 
 absl::Status AccumulateGrad::RunPostAccumulateHooks() {
+  if (!leaf_.requires_grad()) return absl::OkStatus();
   const auto hooks = leaf_.state()->post_accumulate_hooks;  // a hook may change them
   for (const VariableState::PostAccumulateHook& hook : hooks) {
     COTAN_RETURN_IF_ERROR(hook.run(leaf_));
@@ -142,7 +144,10 @@ absl::Status AccumulateGrad::Accumulate(TensorOps& ops, Tensor gradient) {
 }
 
 absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
-  if (!incoming[0].defined()) return Gradients();
+  if (!incoming[0].defined()) {
+    COTAN_RETURN_IF_ERROR(RunPostAccumulateHooks());
+    return Gradients();
+  }
   COTAN_RETURN_IF_ERROR(CheckIsLeaf());
   if (!leaf_.requires_grad()) return Gradients();
   COTAN_RETURN_IF_ERROR(Accumulate(context.ops(), std::move(incoming[0])));
@@ -152,7 +157,7 @@ absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::
 
 absl::Status AccumulateGrad::ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
                                            std::vector<Variable>& results) {
-  if (!incoming[0].defined()) return absl::OkStatus();
+  if (!incoming[0].defined()) return RunPostAccumulateHooks();
   COTAN_RETURN_IF_ERROR(CheckIsLeaf());
   if (!leaf_.requires_grad()) return absl::OkStatus();
   VariableState& leaf = *leaf_.state();

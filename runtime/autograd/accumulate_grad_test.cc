@@ -115,5 +115,18 @@ TEST_F(AccumulateGradTest, HooksAfterItSeeTheSum) {
   EXPECT_FALSE(leaf_.grad().defined());
 }
 
+TEST_F(AccumulateGradTest, HooksAfterItAreCalledWithoutAGradientToo) {
+  int calls = 0;
+  ASSERT_TRUE(leaf_
+                  .AddPostAccumulateHook([&](Variable& leaf) {
+                    ++calls;
+                    EXPECT_FALSE(leaf.grad().defined());
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  ASSERT_TRUE(Accumulate(leaf_, Tensor()).ok());
+  EXPECT_EQ(calls, 1);
+}
+
 }  // namespace
 }  // namespace cotan::autograd

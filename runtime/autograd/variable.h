@@ -125,8 +125,8 @@ class Variable {
   // in-place write, earlier hooks still get the gradient of the old value. FailedPrecondition: the variable does not
   // require grad; as grad_fn().
   absl::StatusOr<autograd::HookId> AddHook(autograd::GradientHook hook);
-  // Adds a hook that runs after a backward has added to grad(). FailedPrecondition: the variable is not a leaf or does
-  // not require grad.
+  // Adds a hook that runs after a backward has added to grad(), or has reached the variable without a gradient.
+  // FailedPrecondition: the variable is not a leaf or does not require grad.
   absl::StatusOr<autograd::HookId> AddPostAccumulateHook(std::function<absl::Status(Variable& leaf)> hook);
   // Removes a hook of either kind that was added after the last in-place write. Returns whether it existed.
   bool RemoveHook(autograd::HookId id);

@@ -79,9 +79,7 @@ class RandomProgram {
     const int leaf = world_.Leaf(at::randn({2, 2}));
     leaves_.push_back(leaf);
     Note("leaf", {}, {leaf});
-    // LibTorch calls them without a gradient, too; the runtime does not (docs/aliasing.md).
-    if (!has_undefined_ && Draw(3) == 0)
-      world_.PostAccumulateHook(leaf, [this, leaf] { Log(absl::StrCat("accumulated ", leaf)); });
+    if (Draw(3) == 0) world_.PostAccumulateHook(leaf, [this, leaf] { Log(absl::StrCat("accumulated ", leaf)); });
     Add(leaf);
   }
 
