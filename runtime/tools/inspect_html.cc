@@ -74,15 +74,17 @@ class GraphJson {
     for (int i = 0; i < method.outputs_size(); ++i) {
       const std::string name = i < num_results ? program.OutputName(method, i) : "saved for the backward";
       AddUse("result", "result", method.outputs(i), name, "data");
-      if (i < num_results) row_of_name_.emplace(absl::StrCat("result ", name), num_rows() - 1);
     }
   }
 
-  // Adds an edge from an argument to a result that aliases it, if both are rows.
-  void AddAlias(const std::string& argument, const std::string& result, const std::string& label) {
-    const auto from = row_of_name_.find(absl::StrCat("argument ", argument));
-    const auto to = row_of_name_.find(absl::StrCat("result ", result));
-    if (from != row_of_name_.end() && to != row_of_name_.end()) AddEdge(from->second, to->second, "alias", label);
+  // Adds a row for a result that aliases an argument, and an edge from the argument if that is a row. The method does
+  // not return such a result: the runtime makes it.
+  void AddAlias(const std::string& argument, const std::string& result, const OutputAliasInfo& info) {
+    const std::string label = info.ToString();
+    const auto from = row_of_argument_.find(argument);
+    if (from != row_of_argument_.end()) AddEdge(from->second, num_rows(), "alias", label);
+    const std::string type = info.geometry.has_value() ? info.geometry->ToString() : "";
+    AddRow({"result", "result", type, result, absl::StrCat("result \"", result, "\": ", label)});
   }
 
   std::string Text() const {
@@ -124,7 +126,7 @@ class GraphJson {
     const uint32_t value = method_.inputs(index);
     const std::string name = program_.InputName(method_, index);
     row_of_value_[value] = num_rows();
-    row_of_name_.emplace(absl::StrCat("argument ", name), num_rows());
+    row_of_argument_.emplace(name, num_rows());
     AddRow({"input", absl::StrCat("argument %", value), Type(value), name,
             absl::StrCat("argument ", index, " \"", name, "\" = %", value, ": ", Type(value))});
   }
@@ -135,7 +137,7 @@ class GraphJson {
     if (read == reads_.end() || row_of_value_.contains(value)) return;
     const std::string& name = StateName(read->second);
     row_of_value_[value] = num_rows();
-    row_of_name_.emplace(absl::StrCat("argument ", name), num_rows());
+    row_of_argument_.emplace(name, num_rows());
     AddRow({"state", absl::StrCat("state %", value), Type(value), name,
             absl::StrCat("%", value, ": ", Type(value), " = state \"", name, "\"")});
   }
@@ -167,7 +169,7 @@ class GraphJson {
   std::vector<std::string> edges_;
   absl::flat_hash_map<uint32_t, uint32_t> reads_;  // state by value
   absl::flat_hash_map<uint32_t, int> row_of_value_;
-  absl::flat_hash_map<std::string, int> row_of_name_;
+  absl::flat_hash_map<std::string, int> row_of_argument_;
 };
 
 // Returns the text of the method's metadata, and adds the aliases between arguments and results to the graph.
@@ -181,7 +183,7 @@ std::string MetadataText(const Method& method, GraphJson& graph) {
     const OutputAliasInfo& output = metadata->output(static_cast<int>(i));
     if (!IsAliasOfInput(output.output_type)) continue;
     const auto base = static_cast<size_t>(*output.base_index);
-    if (base < inputs.size()) graph.AddAlias(inputs[base], signature->user_outputs[i], output.ToString());
+    if (base < inputs.size()) graph.AddAlias(inputs[base], signature->user_outputs[i], output);
   }
   return metadata->ToString(inputs, signature->user_outputs);
 }

@@ -207,24 +207,77 @@ def png_colors(path):
   return len({pixels[i:i + row] for i in range(0, len(pixels), row)})
 
 
+def first_method(page):
+  """Returns the data of the method that the page shows first."""
+  return json.loads(re.search(r'id="data">(.*?)</script>', read(page), re.DOTALL).group(1))["methods"][0]
+
+
 class BrowserTest(unittest.TestCase):
+
+  def document(self, page):
+    """Returns the page as HTML after its scripts have run."""
+    done = chromium("--dump-dom", "file://" + page)
+    self.assertNotIn("CONSOLE", done.stderr)
+    return done.stdout
+
+  def document_after(self, page, script):
+    """Returns the page as HTML after its own scripts and then `script` have run."""
+    changed = page + ".script.html"
+    with open(changed, "w", encoding="utf-8") as file:
+      file.write(read(page).replace("</body>", f"<script>{script}</script></body>"))
+    return self.document(changed)
 
   def assert_page_draws(self, page, ops):
     done = chromium(f"--screenshot={page}.png", "file://" + page)
     self.assertNotIn("CONSOLE", done.stderr)
     self.assertGreater(png_colors(page + ".png"), 300)
-    document = chromium("--dump-dom", "file://" + page)
-    self.assertNotIn("CONSOLE", document.stderr)
-    self.assertEqual([int(op) for op in re.findall(r' data-op="(\d+)"', document.stdout)], list(range(ops)))
-    return document.stdout
+    document = self.document(page)
+    self.assertEqual([int(op) for op in re.findall(r' data-op="(\d+)"', document)], list(range(ops)))
+    return document
 
   def test_the_page_draws_every_op_and_buffer_without_messages(self):
     page = write_page("drawn.html")
     document = self.assert_page_draws(page, num_ops(DIGITS, "train_step"))
-    data = json.loads(re.search(r'id="data">(.*?)</script>', read(page), re.DOTALL).group(1))
-    plan = data["methods"][0]["plan"]
+    plan = first_method(page)["plan"]
     self.assertEqual(document.count('class="buffer"'), len(plan["buffers"]))
     self.assertEqual(document.count("data-step="), len(plan["steps"]))
+
+  def test_the_search_marks_the_rows_that_have_the_text(self):
+    page = write_page("searched.html")
+    keys = ("kind", "type", "source", "text")
+    found = [i for i, row in enumerate(first_method(page)["rows"])
+             if any("max_pool" in text.lower() for text in [*(row[key] for key in keys), ".".join(row["module"])])]
+    self.assertGreater(len(found), 1)
+    search = """
+        document.getElementById('search').value = ' MAX_Pool ';
+        document.getElementById('search').dispatchEvent(new Event('input'));"""
+    document = self.document_after(page, search)
+    rows = re.findall(r'<g class="row ([^"]*)" data-row="(\d+)"', document)
+    self.assertEqual([int(row) for classes, row in rows if "hit" in classes.split()], found)
+    self.assertIn(f">1 of {len(found)}</span>", document)
+    document = self.document_after(page, search + "document.getElementById('next').click();")
+    self.assertIn(f">2 of {len(found)}</span>", document)
+
+  def test_the_buttons_change_the_scale_of_the_graph(self):
+    page = write_page("zoomed.html")
+    for buttons, scale in ((["larger"], 1.25), (["smaller"], 0.8), (["larger", "larger", "fit"], 1)):
+      script = "".join(f"document.getElementById('{button}').click();" for button in buttons)
+      sizes = re.search(r'id="graph"><svg viewBox="0 0 ([\d.]+) ([\d.]+)" width="([\d.]+)" height="([\d.]+)"',
+                        self.document_after(page, script))
+      width, height, drawn_width, drawn_height = map(float, sizes.groups())
+      self.assertAlmostEqual(drawn_width, scale * width, places=3)
+      self.assertAlmostEqual(drawn_height, scale * height, places=3)
+
+  def test_each_step_of_a_profile_has_its_bound(self):
+    page = write_page("bounds.html")
+    steps = first_method(page)["plan"]["steps"]
+    rates = {key: max(step[key] / step["us"] for step in steps if step["us"] > 0) for key in ("bytes", "flops")}
+    shown = re.findall(r'<td class="bound" title="[\d.]+">([\d.]+)</td>', self.document(page))
+    self.assertEqual(len(shown), len(steps))
+    for step, bound in zip(steps, shown):
+      # Rounded to two digits.
+      self.assertAlmostEqual(float(bound), max(step[key] / rate for key, rate in rates.items()), delta=0.006)
+    self.assertGreater(max(map(float, shown)), 0)
 
   def test_hostile_names_stay_text(self):
     page = write_page("hostile.html")
