@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
@@ -361,6 +362,35 @@ TEST(CudaSessionTest, RecordedStepsReadTheNewContentsOfTheirArguments) {
                 ::testing::Pointwise(::testing::FloatNear(1e-5f), *on_cpu.State("weight")->ToVector<float>()));
     EXPECT_EQ(gpu->gpu().statistics().graph_launches, kSteps - 1);
   }
+}
+
+TEST(CudaSessionTest, AllProductsOfADeviceShareOneHandleOfCublasLt) {
+  constexpr int kSteps = 5000;  // too long a sum for the kernel of small products
+  const std::string steps = absl::StrCat(kSteps);
+  ProgramBuilder program;
+  for (const char* const name : {"once", "twice"}) {
+    MethodBuilder m = program.AddMethod(name);
+    const uint32_t a = m.Input("a", DType::kFloat32, {"2", steps});
+    const uint32_t b = m.Input("b", DType::kFloat32, {steps, "3"});
+    const uint32_t y = m.Matmul(a, b, {"2", "3"});
+    m.Output("y", y);
+    if (absl::string_view(name) == "twice") m.Output("z", m.Matmul(m.Permute(b, {1, 0}), b, {"3", "3"}));
+  }
+  const std::shared_ptr<const Program> loaded = program.Load();
+  const std::vector<Tensor> arguments = {*Tensor::Zeros(DType::kFloat32, {2, kSteps}),
+                                         *Tensor::Zeros(DType::kFloat32, {kSteps, 3})};
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  std::vector<Session> sessions;
+  for (int i = 0; i < 2; ++i) {
+    sessions.push_back(NewSession(loaded, *gpu));
+    for (const char* const method : {"once", "twice"}) {
+      const auto results = sessions.back().Run(method, arguments);
+      ASSERT_TRUE(results.ok()) << results.status();
+    }
+  }
+  ASSERT_TRUE(sessions[0].Synchronize().ok());
+  EXPECT_GE(gpu->cublaslt().num_products(), 2 * 3);
+  EXPECT_EQ(gpu->cublaslt().num_handles(), 1);
 }
 
 TEST(CudaSessionTest, OutOfMemoryLeavesTheSessionUsable) {
