@@ -7,6 +7,7 @@ archive_tool="$2"   # //aot:compile, without
 artifact="$3"       # made by cotan_program()
 archive="$4"        # mlp.pt2
 cotan="$5"          # the device's tool
+decompositions="$6" # with a model for the CPU only
 
 fail() { echo "FAIL: $1" >&2; exit 1; }
 
@@ -117,6 +118,16 @@ refuses "known are cpu and cuda" --model=binary --target=tpu
 refuses "write sm_90" --model=binary --cuda_arch=gfx90a
 "$compile" --model=binary --out="$TEST_TMPDIR/checked.cotan" --optimizer='sgd(lr=0.1)' --target=cuda > /dev/null
 cmp "$artifact" "$TEST_TMPDIR/checked.cotan" || fail "--target=cuda changes the artifact"
+"$decompositions" --out="$TEST_TMPDIR/on_cpu.cotan" > /dev/null 2> "$TEST_TMPDIR/error" ||
+  fail "the CPU refuses decompositions: $(cat "$TEST_TMPDIR/error")"
+status=0
+"$decompositions" --out="$TEST_TMPDIR/refused.cotan" --target=cuda > /dev/null 2> "$TEST_TMPDIR/error" || status=$?
+[ "$status" = 1 ] || fail "exit code $status for a model without CUDA kernels"
+for op in eigh cholesky; do
+  grep -q "method 'forward', op [0-9]* from .*$op" "$TEST_TMPDIR/error" ||
+    fail "--target=cuda does not name $op: $(cat "$TEST_TMPDIR/error")"
+done
+[ ! -e "$TEST_TMPDIR/refused.cotan" ] || fail "a file is left of a model without CUDA kernels"
 if "$compile" --model=binary --out="$TEST_TMPDIR/gpu.cotan" --optimizer='sgd(lr=0.1)' --cuda_arch=sm_90 \
   > /dev/null 2> "$TEST_TMPDIR/error"; then
   (($(stat -c %s "$TEST_TMPDIR/gpu.cotan") > $(stat -c %s "$artifact"))) || fail "--cuda_arch adds no kernels"

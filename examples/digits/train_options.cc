@@ -14,7 +14,18 @@
 namespace cotan::digits {
 namespace {
 
-enum Option { kData = 1, kEpochs, kThreads, kDevice, kCheckpoint, kResume, kTrainImages, kHeldOutImages, kArtifact, kHelp };
+enum Option {
+  kData = 1,
+  kEpochs,
+  kThreads,
+  kDevice,
+  kCheckpoint,
+  kResume,
+  kTrainImages,
+  kHeldOutImages,
+  kArtifact,
+  kHelp
+};
 
 constexpr option kOptions[] = {
     {"data", required_argument, nullptr, kData},

@@ -36,8 +36,8 @@ using cuda::testing::SimDevice;
 
 std::string TestFolder() { return std::getenv("TEST_TMPDIR"); }
 
-std::unique_ptr<SimDevice> NewDevice() {
-  absl::StatusOr<std::unique_ptr<SimDevice>> device = SimDevice::Create({.kernel_cache = TestFolder() + "/kernels"});
+std::unique_ptr<SimDevice> NewDevice(const std::string& kernel_cache = TestFolder() + "/kernels") {
+  absl::StatusOr<std::unique_ptr<SimDevice>> device = SimDevice::Create({.kernel_cache = kernel_cache});
   EXPECT_TRUE(device.ok()) << device.status();
   return *std::move(device);
 }
@@ -136,6 +136,21 @@ TEST(CudaSessionFaultsTest, AFullDiskLeavesTheOldCheckpointAndTheSession) {
   Session on_cpu = OnCpu();
   ASSERT_TRUE(on_cpu.LoadCheckpoint(path).ok());
   EXPECT_EQ(StateBytes(on_cpu), StateBytes(session));
+}
+
+TEST(CudaSessionFaultsTest, AKernelCacheThatCannotBeWrittenDoesNotStopTraining) {
+  const std::string path = TestFolder() + "/no_folder";
+  std::ofstream(path) << "a file";
+  for (const std::string& folder : {path, path + "/kernels"}) {
+    const std::unique_ptr<SimDevice> gpu = NewDevice(folder);
+    Session session = OnGpu(*gpu);
+    const std::string states = StateBytes(session);
+    Train(session, 3);
+    EXPECT_TRUE(session.Synchronize().ok());
+    EXPECT_NE(StateBytes(session), states);
+    EXPECT_GT(gpu->device().kernels().statistics().compiled, 0);
+  }
+  EXPECT_EQ(ReadAll(path), "a file");
 }
 
 TEST(CudaSessionFaultsTest, BadArgumentsAreRefusedWithTheTextOfTheCpu) {

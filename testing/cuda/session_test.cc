@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
@@ -45,11 +46,12 @@ Session NewSession(std::shared_ptr<const Program> program, SimDevice& gpu, const
   return *std::move(session);
 }
 
-std::vector<Tensor> Batch(int size) {
+// Another `shift` gives other values.
+std::vector<Tensor> Batch(int size, size_t shift = 0) {
   std::vector<float> inputs(static_cast<size_t>(3 * size));
   std::vector<float> targets(static_cast<size_t>(2 * size));
-  for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>(i % 7) / 8;
-  for (size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<float>(i % 5) / 4;
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>((i + shift) % 7) / 8;
+  for (size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<float>((i + shift) % 5) / 4;
   return {*Tensor::From<float>(inputs, {size, 3}), *Tensor::From<float>(targets, {size, 2})};
 }
 
@@ -94,6 +96,35 @@ TEST(CudaSessionTest, AnErrorOfAValueComesLaterAndLeavesStatesAsTheyWere) {
   ASSERT_TRUE(results.ok());
   EXPECT_THAT(*(*results)[0].ToVector<float>(), ElementsAre(5, 5));
   EXPECT_THAT(*session.State("s")->ToVector<float>(), ElementsAre(3, 4, 5, 6));
+}
+
+TEST(CudaSessionTest, AnErrorInARecordedStepLeavesStatesAndTheRecordingAsTheyWere) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::shared_ptr<const Program> program = CountedGather();
+  Session session = NewSession(program, *gpu);
+  const MethodHandle run = *session.FindMethod("run");
+  std::vector<Tensor> results(static_cast<size_t>(session.NumResults(run)));
+  const std::vector<Tensor> index = {*Tensor::From<int64_t>({3, -1}, {2})};
+  const auto call = [&](int64_t second) {
+    index[0].data<int64_t>()[1] = second;
+    return session.Run(run, index, absl::MakeSpan(results));
+  };
+  ASSERT_TRUE(call(-1).ok());  // queued
+  ASSERT_TRUE(call(0).ok());   // recorded
+  ASSERT_TRUE(session.Synchronize().ok());
+  ASSERT_TRUE(call(4).ok());
+  EXPECT_EQ(gpu->gpu().statistics().graph_launches, 2);
+  const absl::Status status = session.Synchronize();
+
+  Session on_cpu = *Session::Create(program, {.kernels = &CpuKernels(), .threads = 1});
+  EXPECT_EQ(status, on_cpu.Run("run", index).status());
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(*session.State("s")->ToVector<float>(), ElementsAre(3, 4, 5, 6));
+
+  ASSERT_TRUE(call(1).ok());
+  EXPECT_THAT(*results[0].ToVector<float>(), ElementsAre(6, 4));
+  EXPECT_THAT(*session.State("s")->ToVector<float>(), ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(gpu->gpu().statistics().graph_launches, 3);
 }
 
 TEST(CudaSessionTest, ChecksOfIndicesAreOneLaunchWithTheErrorOfTheFirst) {
@@ -300,6 +331,66 @@ TEST(CudaSessionTest, AHyperparameterMayChangeBetweenRecordedSteps) {
   }
   EXPECT_THAT(*on_gpu.State("weight")->ToVector<float>(),
               ::testing::Pointwise(::testing::FloatNear(1e-5f), *on_cpu.State("weight")->ToVector<float>()));
+}
+
+TEST(CudaSessionTest, RecordedStepsReadTheNewContentsOfTheirArguments) {
+  constexpr int kSteps = 5;
+  const std::shared_ptr<const Program> program = LinearRegression().Load();
+  for (const bool arguments_on_device : {false, true}) {
+    const std::unique_ptr<SimDevice> gpu = NewDevice();
+    Session on_cpu = *Session::Create(program, {.kernels = &CpuKernels(), .threads = 1});
+    Session on_gpu = NewSession(program, *gpu);
+    const MethodHandle step = *on_gpu.FindMethod("train_step");
+    std::vector<Tensor> results(static_cast<size_t>(on_gpu.NumResults(step)));
+    std::vector<Tensor> arguments = Batch(4);
+    if (arguments_on_device) {
+      for (Tensor& argument : arguments) argument = *argument.ToDevice(gpu->device());
+    }
+    for (size_t i = 0; i < kSteps; ++i) {
+      const std::vector<Tensor> batch = Batch(4, i);
+      for (size_t a = 0; a < batch.size(); ++a) {
+        const Tensor& to = arguments[a];
+        ASSERT_TRUE(to.device().CopyFromHost(to.address(), batch[a].address(), batch[a].storage()->bytes()).ok());
+      }
+      const absl::Status status = on_gpu.Run(step, arguments, absl::MakeSpan(results));
+      ASSERT_TRUE(status.ok()) << status;
+      const auto expected = on_cpu.Run("train_step", batch);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      EXPECT_NEAR(*results.back().Item<float>(), *expected->back().Item<float>(), 1e-5) << "step " << i;
+    }
+    EXPECT_THAT(*on_gpu.State("weight")->ToVector<float>(),
+                ::testing::Pointwise(::testing::FloatNear(1e-5f), *on_cpu.State("weight")->ToVector<float>()));
+    EXPECT_EQ(gpu->gpu().statistics().graph_launches, kSteps - 1);
+  }
+}
+
+TEST(CudaSessionTest, AllProductsOfADeviceShareOneHandleOfCublasLt) {
+  constexpr int kSteps = 5000;  // too long a sum for the kernel of small products
+  const std::string steps = absl::StrCat(kSteps);
+  ProgramBuilder program;
+  for (const char* const name : {"once", "twice"}) {
+    MethodBuilder m = program.AddMethod(name);
+    const uint32_t a = m.Input("a", DType::kFloat32, {"2", steps});
+    const uint32_t b = m.Input("b", DType::kFloat32, {steps, "3"});
+    const uint32_t y = m.Matmul(a, b, {"2", "3"});
+    m.Output("y", y);
+    if (absl::string_view(name) == "twice") m.Output("z", m.Matmul(m.Permute(b, {1, 0}), b, {"3", "3"}));
+  }
+  const std::shared_ptr<const Program> loaded = program.Load();
+  const std::vector<Tensor> arguments = {*Tensor::Zeros(DType::kFloat32, {2, kSteps}),
+                                         *Tensor::Zeros(DType::kFloat32, {kSteps, 3})};
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  std::vector<Session> sessions;
+  for (int i = 0; i < 2; ++i) {
+    sessions.push_back(NewSession(loaded, *gpu));
+    for (const char* const method : {"once", "twice"}) {
+      const auto results = sessions.back().Run(method, arguments);
+      ASSERT_TRUE(results.ok()) << results.status();
+    }
+  }
+  ASSERT_TRUE(sessions[0].Synchronize().ok());
+  EXPECT_GE(gpu->cublaslt().num_products(), 2 * 3);
+  EXPECT_EQ(gpu->cublaslt().num_handles(), 1);
 }
 
 TEST(CudaSessionTest, OutOfMemoryLeavesTheSessionUsable) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The texts of kernels: five of them as they are, and what ptxas needs for a variety.
+// The texts of kernels: some of them as they are, and what ptxas needs for a variety.
 #include <algorithm>
 #include <fstream>
 #include <memory>
@@ -10,11 +10,13 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/compile_gate/compile_gate.h"
 #include "kernels/cuda/expr/expr_case.h"
 #include "kernels/cuda/expr/expr_plan.h"
 #include "kernels/cuda/expr/model_exprs.h"
+#include "kernels/cuda/matmul/matmul.h"
 #include "kernels/testing/expr_builder.h"
 
 namespace cotan::cuda::testing {
@@ -22,6 +24,12 @@ namespace {
 
 constexpr DType kF32 = DType::kFloat32;
 constexpr DType kBf16 = DType::kBFloat16;
+
+absl::StatusOr<KernelPlan> Plan(const std::vector<ExprCase>& members, const std::vector<KernelRequest>& requests) {
+  if (members.size() > 1) return PlanExprGroup(requests);
+  if (members[0].op.has_matmul()) return PlanMatmul(requests[0], PlanExpr);
+  return PlanExprWith(requests[0], members[0].schedule);
+}
 
 KernelPlan PlanOf(const std::vector<ExprCase>& members) {
   std::vector<std::vector<TensorSpec>> specs;
@@ -39,8 +47,7 @@ KernelPlan PlanOf(const std::vector<ExprCase>& members) {
                         .symbols = {},
                         .guarded_outputs = true});
   }
-  absl::StatusOr<KernelPlan> plan =
-      members.size() == 1 ? PlanExprWith(requests[0], members[0].schedule) : PlanExprGroup(requests);
+  absl::StatusOr<KernelPlan> plan = Plan(members, requests);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return plan.ok() ? *std::move(plan) : KernelPlan();
 }
@@ -71,6 +78,30 @@ ExprCase LayerNormOfSmallGpu(std::mt19937_64& random) {
   return expr;
 }
 
+// Two updates and a softmax.
+std::vector<ExprCase> GroupOfThree(std::mt19937_64& random) {
+  std::vector<ExprCase> group;
+  for (const int64_t count : {1000, 1001}) group.push_back(Adam(kF32, count, random));
+  group.push_back(Softmax(kF32, 100, 64, random));
+  return group;
+}
+
+// relu(a * b + bias) as a matmul with an epilogue.
+ExprCase ProductWithEpilogue() {
+  const auto tensor = [](const std::vector<int64_t>& sizes) {
+    return std::make_unique<cotan::testing::HostTensor>(kF32, sizes);
+  };
+  cotan::testing::ExprBuilder b({33, 47});
+  b.Output(b.Apply(serialization::FN_RELU, {b.Add(b.Input(0, kF32), b.Input(1, kF32))}));
+  ExprCase product;
+  *product.op.mutable_matmul()->mutable_epilogue() = b.expr();
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{33, 17}, {17, 47}, {47}}) {
+    product.inputs.push_back(tensor(sizes));
+  }
+  product.outputs.push_back(tensor({33, 47}));
+  return product;
+}
+
 TEST(ExprTextTest, TextsAreStable) {
   std::mt19937_64 random(1);
   ExpectText("adam.cu", TextOf(PlanOf(Adam(kF32, 1001, random))));
@@ -78,6 +109,10 @@ TEST(ExprTextTest, TextsAreStable) {
   ExpectText("bias_update.cu", TextOf(PlanOf(BiasUpdate(9000, 40, random))));
   ExpectText("batch_norm.cu", TextOf(PlanOf(BatchNorm({4, 16, 32, 32}, true, random))));
   ExpectText("layer_norm.cu", TextOf(PlanOf(LayerNormOfSmallGpu(random))));
+  ExpectText("mean_square.cu", TextOf(PlanOf(MeanSquare(262144, random))));
+  ExpectText("dropout.cu", TextOf(PlanOf(Dropout({3, 1001}, random))));
+  ExpectText("group.cu", TextOf(PlanOf(GroupOfThree(random))));
+  ExpectText("matmul_epilogue.cu", TextOf(PlanOf(ProductWithEpilogue())));
 }
 
 void ExpectNoLocalMemory(const KernelPlan& plan) {

@@ -3,6 +3,9 @@
 // Order, events and the rules of copies.
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "kernels/cuda/sim/sim_gpu_fixture.h"
 
@@ -12,6 +15,7 @@ namespace {
 using namespace driver;  // The names of the vendor's API. NOLINT(google-build-using-namespace)
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr unsigned kCount = 64;
@@ -275,6 +279,32 @@ TEST_P(StreamsTest, ErrorsOfQueuedWorkStay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, StreamsTest, ::testing::Values(0, 1, 2, 3));
+
+using StreamOrdersTest = SimGpuTest;
+
+TEST_F(StreamOrdersTest, SeedsDrawBothOrdersOfIndependentWork) {
+  const auto order_of = [this](uint64_t seed) {
+    Start({.seed = seed});
+    std::string order;
+    std::vector<CUstream> streams;
+    for (const char name : {'a', 'b'}) {
+      streams.push_back(CreateStream());
+      EXPECT_EQ(gpu_->EnqueueHostFunction(streams.back(), std::string(1, name),
+                                          [&order, name](DeviceMemory&) {
+                                            order += name;
+                                            return absl::OkStatus();
+                                          }),
+                absl::OkStatus());
+    }
+    EXPECT_EQ(cu_->cuCtxSynchronize(), CUDA_SUCCESS) << gpu_->LastViolation();
+    for (const CUstream stream : streams) EXPECT_EQ(cu_->cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+    return order;
+  };
+  EXPECT_EQ(order_of(0), "ab");
+  std::set<std::string> orders;
+  for (uint64_t seed = 1; seed <= 16; ++seed) orders.insert(order_of(seed));
+  EXPECT_THAT(orders, ElementsAre("ab", "ba"));
+}
 
 }  // namespace
 }  // namespace cotan::cuda::sim

@@ -15,6 +15,7 @@ absl::StatusOr<std::unique_ptr<SimDevice>> SimDevice::Create(const Options& opti
   COTAN_RETURN_IF_ERROR(nvrtc::NvrtcTable::Get().status());
   std::unique_ptr<SimDevice> result(new SimDevice);
   result->gpu_ = std::make_unique<sim::SimGpu>(sim::SimGpu::Options{.compute_capability = options.compute_capability,
+                                                                    .multiprocessors = options.multiprocessors,
                                                                     .memory_bytes = options.memory_bytes,
                                                                     .seed = options.seed,
                                                                     // ToHost() copies gaps between elements, too.

@@ -29,6 +29,8 @@ class SimDevice {
     // Draws the order of streams, blocks and warps; 0: in order.
     uint64_t seed = 0;
     int compute_capability = 90;
+    // As SimGpu::Options::multiprocessors.
+    int multiprocessors = 132;
     // As CudaOptions::tf32.
     bool tf32 = false;
     // As Vendor::records_work.

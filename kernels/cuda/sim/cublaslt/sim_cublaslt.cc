@@ -183,6 +183,7 @@ class CublasLtState {
 
   const CublasLtTable& table() const { return table_; }
   const std::string& violation() const { return violation_; }
+  int64_t num_handles() const { return num_handles_; }
   int64_t num_products() const { return num_products_; }
   void Fail(Fault fault, int count) { faults_[fault] = count; }
   absl::Status CheckLeaks() const {
@@ -211,6 +212,7 @@ class CublasLtState {
     table_.cublasLtCreate = [this](cublasLtHandle_t* handle) {
       if (TakeFault(Fault::kNoHandle)) return CUBLAS_STATUS_NOT_INITIALIZED;
       *handle = handles_.Add({});
+      ++num_handles_;
       return CUBLAS_STATUS_SUCCESS;
     };
     table_.cublasLtDestroy = [this](cublasLtHandle_t handle) { return Result(handles_.Remove(handle)); };
@@ -405,6 +407,7 @@ class CublasLtState {
   cublasStatus_t last_status_ = CUBLAS_STATUS_SUCCESS;
   std::string violation_;
   std::string status_name_;
+  int64_t num_handles_ = 0;
   int64_t num_products_ = 0;
 };
 
@@ -414,6 +417,7 @@ SimCublasLt::~SimCublasLt() = default;
 const CublasLtTable& SimCublasLt::table() const { return state_->table(); }
 void SimCublasLt::Fail(Fault fault, int count) { state_->Fail(fault, count); }
 std::string SimCublasLt::LastViolation() const { return state_->violation(); }
+int64_t SimCublasLt::num_handles() const { return state_->num_handles(); }
 int64_t SimCublasLt::num_products() const { return state_->num_products(); }
 absl::Status SimCublasLt::CheckLeaks() const { return state_->CheckLeaks(); }
 

@@ -59,6 +59,8 @@ class SimCublasLt {
 
   // Returns the text of the last violation, "" if there was none.
   std::string LastViolation() const;
+  // Returns the number of handles that were made, destroyed ones too.
+  int64_t num_handles() const;
   // Returns the number of products that were queued.
   int64_t num_products() const;
   // FailedPrecondition: handles, descriptors, layouts or preferences are not destroyed.

@@ -384,6 +384,7 @@ TEST_F(SimCublasLtTest, LeaksAreFound) {
   ASSERT_EQ(table_.cublasLtCreate(&handle), CUBLAS_STATUS_SUCCESS);
   EXPECT_THAT(library_.CheckLeaks().message(), HasSubstr("2 handles"));
   EXPECT_EQ(table_.cublasLtDestroy(handle), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(library_.num_handles(), 2);
 }
 
 // The library's objects of this project, on the simulator.
