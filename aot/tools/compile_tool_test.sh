@@ -109,6 +109,26 @@ for method in backward backward.backward; do
     fail "verify does not say that it skips $method: $(cat "$TEST_TMPDIR/verified")"
 done
 
+# Adapters of an archive: the device checks their first step, trains them, and writes them with the names of PEFT.
+"$compile" --model="$archive" --out="$TEST_TMPDIR/lora.cotan" --loss=output:0 --optimizer='sgd(lr=0.1)' \
+  --lora='*.1,*.3,net.5:r=4,alpha=8' > "$TEST_TMPDIR/summary" 2> /dev/null
+grep -q '56594 parameters (3944 trained)' "$TEST_TMPDIR/summary" || fail "$(cat "$TEST_TMPDIR/summary")"
+"$cotan" verify "$TEST_TMPDIR/lora.cotan" > "$TEST_TMPDIR/verified" || fail "$(cat "$TEST_TMPDIR/verified")"
+grep -q '^ok   train_step ' "$TEST_TMPDIR/verified" || fail "verify does not check train_step with adapters"
+"$cotan" run "$TEST_TMPDIR/lora.cotan" --method=train_step --steps=2 --save="$TEST_TMPDIR/tuned" > /dev/null
+mkdir "$TEST_TMPDIR/new" "$TEST_TMPDIR/trained"
+"$cotan" adapters "$TEST_TMPDIR/lora.cotan" --out="$TEST_TMPDIR/new" || fail "cannot write adapters"
+"$cotan" adapters "$TEST_TMPDIR/lora.cotan" --checkpoint="$TEST_TMPDIR/tuned" --out="$TEST_TMPDIR/trained" ||
+  fail "cannot write trained adapters"
+diff <(grep -aoE 'base_model[a-zA-Z0-9_.]*' "$TEST_TMPDIR/trained/adapter_model.safetensors" | sort) \
+  <(printf 'base_model.model.net.%d.lora_%s.weight\n' 1 A 1 B 3 A 3 B 5 A 5 B) || fail "these are not the names of PEFT"
+cmp -s "$TEST_TMPDIR/new/adapter_model.safetensors" "$TEST_TMPDIR/trained/adapter_model.safetensors" &&
+  fail "the adapters are not trained"
+for field in '"r": 4,' '"lora_alpha": 8,' '"target_modules": ["net.1", "net.3", "net.5"],'; do
+  grep -qF "$field" "$TEST_TMPDIR/trained/adapter_config.json" || fail "$(cat "$TEST_TMPDIR/trained/adapter_config.json")"
+done
+refuses "the pattern 'k_proj' matches no layer" --model="$archive" --lora='k_proj:r=4'
+
 status=0
 "$compile" --model=binary 2> "$TEST_TMPDIR/error" || status=$?
 [ "$status" = 1 ] || fail "exit code $status without --out"

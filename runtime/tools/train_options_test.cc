@@ -58,9 +58,10 @@ TEST(TrainOptionsTest, OptionsThatAreNotGivenHaveDefaults) {
 }
 
 TEST(TrainOptionsTest, ReadsOptions) {
-  const absl::StatusOr<TrainOptions> options = Parse(
-      {"--epochs=3", "--seed=18446744073709551615", "--schedule=cosine(minimum=1e-4)", "--warmup_steps=7", "--ema=0.9",
-       "--held_out=x", "--targets=y", "--early_stop=2", "--min_delta=0.5", "--metric=cross_entropy"});
+  const absl::StatusOr<TrainOptions> options =
+      Parse({"--epochs=3", "--seed=18446744073709551615", "--schedule=cosine(minimum=1e-4)", "--warmup_steps=7",
+             "--ema=0.9", "--held_out=x", "--targets=y", "--early_stop=2", "--min_delta=0.5", "--metric=cross_entropy",
+             "--clip_norm=2", "--clip_value=0.25"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->trainer.seed, UINT64_MAX);
   EXPECT_EQ(options->trainer.schedule.minimum, 1e-4);
@@ -69,6 +70,8 @@ TEST(TrainOptionsTest, ReadsOptions) {
   EXPECT_EQ(options->trainer.early_stopping.patience, 2);
   EXPECT_EQ(options->trainer.early_stopping.min_delta, 0.5);
   EXPECT_EQ(options->trainer.metric, training::Metric::kCrossEntropy);
+  EXPECT_EQ(options->trainer.clip_norm, 2);
+  EXPECT_EQ(options->trainer.clip_value, 0.25);
 }
 
 TEST(TrainOptionsTest, MistakesNameTheOption) {

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +25,7 @@ using ::testing::HasSubstr;
 using testing::LinearRegression;
 using testing::ProgramBuilder;
 using testing::TestKernels;
+using ::testing::UnorderedElementsAreArray;
 
 std::string TestPath(absl::string_view name) { return absl::StrCat(::testing::TempDir(), "/", name); }
 
@@ -115,6 +118,37 @@ TEST(TrainerTest, TheScheduleSetsTheHyperparameter) {
     EXPECT_FLOAT_EQ(static_cast<float>(*session.Hyperparameter("lr")), static_cast<float>(rates.back()));
   }
   EXPECT_THAT(rates, ElementsAre(0.1, 0.1, 0.1, 0.05, 0.05, 0.05));
+}
+
+// Returns the losses of single examples in the order of the first epoch of a session whose generator is `rng`. The
+// weights stay, so that an example has the same loss in each place.
+std::vector<double> LossesInOrder(RngState rng, std::optional<uint64_t> seed = std::nullopt) {
+  Session session = NewSession();
+  EXPECT_TRUE(session.SetRng(rng).ok());
+  TrainerOptions options = Options();
+  options.batch = 1;
+  options.lr = 1e-12;
+  options.seed = seed;
+  Trainer trainer = NewTrainer(session, options);
+  std::vector<double> losses;
+  while (trainer.step() < trainer.steps_per_epoch()) {
+    const absl::StatusOr<StepReport> report = trainer.Step();
+    EXPECT_TRUE(report.ok()) << report.status();
+    if (!report.ok()) break;
+    losses.push_back(report->loss);
+  }
+  return losses;
+}
+
+TEST(TrainerTest, TheSeedOfTheSessionDecidesTheOrderOfTheExamples) {
+  const std::vector<double> order = LossesInOrder({.seed = 3, .offset = 0});
+  ASSERT_EQ(order.size(), 20u);
+  EXPECT_EQ(LossesInOrder({.seed = 3, .offset = 0}), order);
+  EXPECT_EQ(LossesInOrder({.seed = 3, .offset = 1000}), order) << "draws do not change the order";
+  const std::vector<double> other = LossesInOrder({.seed = 4, .offset = 0});
+  EXPECT_NE(other, order);
+  EXPECT_THAT(other, UnorderedElementsAreArray(order)) << "each example is visited once";
+  EXPECT_EQ(LossesInOrder({.seed = 4, .offset = 0}, /*seed=*/3), order) << "the option replaces the session's seed";
 }
 
 // Runs in two sessions, the second one from the checkpoint of the first, and compares with one run.
@@ -272,6 +306,9 @@ TEST(TrainerTest, WhatTheProgramLacksIsNamedWithItsCompileOption) {
   options = Options();
   options.clip_norm = 1;
   EXPECT_THAT(Refusal(options), HasSubstr("compile it with OptimizerConfig.clip_norm"));
+  options = Options();
+  options.clip_value = 1;
+  EXPECT_THAT(Refusal(options), HasSubstr("compile it with OptimizerConfig.clip_value"));
 }
 
 TEST(TrainerTest, OptionsOutOfRangeAreNamed) {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fine-tuning by low-rank adapters: compiled training steps beside LibTorch eager with the same adapters.
+// Fine-tuning by low-rank adapters, of modules and of archives: compiled training steps beside LibTorch eager with the
+// same adapters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,13 +21,19 @@
 #include "absl/strings/str_cat.h"
 #include "aot/blocks/block.h"
 #include "aot/compile.h"
+#include "aot/frontend/pt2/archive_builder.h"
+#include "aot/frontend/pt2/model.h"
+#include "aot/frontend/pt2/program_builder.h"
+#include "base/dtype.h"
 #include "base/file.h"
+#include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
 #include "nlohmann/json.hpp"
 #include "runtime/execution/program.h"
 #include "runtime/session.h"
 #include "runtime/session/safetensors.h"
 #include "runtime/tools/adapters.h"
+#include "runtime/tools/commands.h"
 #include "testing/e2e/compiled_trainer.h"
 
 namespace cotan::testing {
@@ -84,6 +93,58 @@ aot::CompileOptions Options(std::vector<std::string> modules) {
 absl::StatusOr<aot::CompiledModel> CompileGated(aot::CompileOptions options, int64_t rank = 3) {
   options.loss.targets = {Input(rank, 0)};
   return aot::CompileModule(aot::AdaptFactory([] { return std::make_shared<Gated>(); }), {Input(rank, 0)}, options);
+}
+
+// How an archive writes a linear layer: as one op, or as a product with the transposed weight, for matrices only.
+enum class Layers { kLinear, kProducts };
+
+// Writes an archive of Gated without adapters, for inputs with `rank` dimensions, and returns its path.
+std::string WriteGated(int64_t rank, Layers layers) {
+  using aot::pt2::Float;
+  using aot::pt2::Sizes;
+  using aot::pt2::Value;
+  aot::pt2::ProgramBuilder b;
+  const std::string width = absl::StrCat(kWidth);
+  const aot::pt2::SizeTexts sizes = rank == 2 ? aot::pt2::SizeTexts{"6", width} : aot::pt2::SizeTexts{"3", "5", width};
+  const auto layer = [&](const std::string& name, const std::string& x, bool has_bias) {
+    b.Enter(name, "torch.nn.Linear");
+    const std::string weight = Value(b.Parameter(name + ".weight", {kWidth, kWidth}));
+    const std::string bias = has_bias ? Value(b.Parameter(name + ".bias", {kWidth})) : "";
+    std::string y;
+    if (layers == Layers::kLinear) {
+      aot::pt2::OpArguments arguments = {{"input", Value(x)}, {"weight", weight}};
+      if (has_bias) arguments.emplace_back("bias", bias);
+      y = b.Op("aten.linear.default", arguments);
+    } else {
+      const std::string transposed =
+          Value(b.Op("aten.permute.default", {{"self", weight}, {"dims", Sizes({"1", "0"})}}));
+      y = has_bias ? b.Op("aten.addmm.default", {{"self", bias}, {"mat1", Value(x)}, {"mat2", transposed}})
+                   : b.Op("aten.mm.default", {{"self", Value(x)}, {"mat2", transposed}});
+    }
+    b.Leave();
+    return y;
+  };
+  const std::string x = b.Input("x", DType::kFloat32, sizes);
+  const std::string q = layer("q_proj", x, /*has_bias=*/true);
+  const std::string v = b.Op("aten.sigmoid.default", {{"self", Value(layer("v_proj", x, /*has_bias=*/false))}});
+  const std::string gated = b.Op("aten.mul.Tensor", {{"self", Value(q)}, {"other", Value(v)}});
+  const std::string norm = b.Op("aten.layer_norm.default", {{"input", Value(gated)},
+                                                            {"normalized_shape", Sizes({width})},
+                                                            {"weight", Value(b.Parameter("norm.weight", {kWidth}))},
+                                                            {"bias", Value(b.Parameter("norm.bias", {kWidth}))},
+                                                            {"eps", Float(1e-5)}});
+  const std::string y =
+      b.Op("aten.add.Tensor", {{"self", Value(layer("out", norm, /*has_bias=*/true))}, {"other", Value(x)}});
+  b.Describe(y, DType::kFloat32, sizes);
+  b.Output(y);
+  return aot::pt2::WriteArchive("gated.pt2", b.Files());
+}
+
+// Compiles the archive of WriteGated(), which is that of the method "eval", too.
+absl::StatusOr<aot::CompiledModel> CompileArchive(aot::CompileOptions options, int64_t rank, Layers layers) {
+  COTAN_ASSIGN_OR_RETURN(const aot::pt2::Model model, aot::pt2::Model::Load(WriteGated(rank, layers)));
+  options.loss.targets = {Input(rank, 0)};
+  return aot::CompilePt2(model, {Input(rank, 0)}, options, &model);
 }
 
 Session MakeSession(const aot::CompiledModel& model) {
@@ -148,19 +209,14 @@ class Eager {
   std::unique_ptr<torch::optim::AdamW> optimizer_;
 };
 
-class LoraTest : public ::testing::TestWithParam<int64_t> {};
-
-INSTANTIATE_TEST_SUITE_P(Ranks, LoraTest, ::testing::Values(2, 3));
-
-TEST_P(LoraTest, StepsEqualThoseOfEagerWithTheSameAdapters) {
-  const auto model = CompileGated(Options({"*_proj"}), GetParam());
-  ASSERT_TRUE(model.ok()) << model.status();
-  Session session = MakeSession(*model);
+// Expects that five steps train the adapters of both projections as eager does, and nothing else.
+void ExpectStepsOfEager(const aot::CompiledModel& model, int64_t rank) {
+  Session session = MakeSession(model);
   const TensorMap before = StatesOf(session);
   Eager eager(before);
   ASSERT_EQ(eager.adapters().size(), 4);
   for (int step = 1; step <= 5; ++step) {
-    const torch::Tensor input = Input(GetParam(), step), target = Input(GetParam(), step + 100);
+    const torch::Tensor input = Input(rank, step), target = Input(rank, step + 100);
     const auto results = session.Run("train_step", Arguments({input, target}));
     ASSERT_TRUE(results.ok()) << results.status();
     EXPECT_NEAR(ToTorch(results->back())->item<double>(), eager.Step(input, target), 1e-5) << "step " << step;
@@ -170,10 +226,35 @@ TEST_P(LoraTest, StepsEqualThoseOfEagerWithTheSameAdapters) {
     EXPECT_TRUE(torch::allclose(after.at(name), expected.detach(), 1e-3, 1e-4)) << name;
     EXPECT_GT((after.at(name) - before.at(name)).abs().max().item<double>(), 0.01) << name << " is not trained";
   }
-  const auto predicted = session.Run("eval", Arguments({Input(GetParam(), 9)}));
+  for (const auto& item : eager.model().named_parameters()) {
+    EXPECT_TRUE(after.at(item.key()).equal(before.at(item.key()))) << item.key() << " changed";
+  }
+  const auto predicted = session.Run("eval", Arguments({Input(rank, 9)}));
   ASSERT_TRUE(predicted.ok()) << predicted.status();
   EXPECT_TRUE(
-      torch::allclose(*ToTorch(predicted->front()), eager.model().forward(Input(GetParam(), 9)).detach(), 1e-3, 1e-4));
+      torch::allclose(*ToTorch(predicted->front()), eager.model().forward(Input(rank, 9)).detach(), 1e-3, 1e-4));
+}
+
+class LoraTest : public ::testing::TestWithParam<int64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, LoraTest, ::testing::Values(2, 3));
+
+TEST_P(LoraTest, StepsEqualThoseOfEagerWithTheSameAdapters) {
+  const auto model = CompileGated(Options({"*_proj"}), GetParam());
+  ASSERT_TRUE(model.ok()) << model.status();
+  ExpectStepsOfEager(*model, GetParam());
+}
+
+TEST_P(LoraTest, StepsOfAnArchiveEqualThoseOfEager) {
+  const auto model = CompileArchive(Options({"*_proj"}), GetParam(), Layers::kLinear);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ExpectStepsOfEager(*model, GetParam());
+}
+
+TEST(LoraArchiveTest, ProductsWithTransposedWeightsAreLinearLayers) {
+  const auto model = CompileArchive(Options({"*_proj"}), 2, Layers::kProducts);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ExpectStepsOfEager(*model, 2);
 }
 
 TEST_P(LoraTest, GradientsAreThoseOfTheAdaptersOnly) {
@@ -318,6 +399,35 @@ TEST_F(LoraExportTest, AMergedModelNeedsNoAdapters) {
   ASSERT_TRUE(expected.ok()) << expected.status();
   EXPECT_TRUE(torch::allclose(merged.forward(Input(3, 50)), *ToTorch(expected->front()), 1e-4, 1e-5));
   EXPECT_FALSE(file.at("q_proj.weight").equal(StatesOf(*session_).at("q_proj.weight")));
+}
+
+TEST(LoraArchiveTest, TheToolWritesTrainedAdaptersWithTheNamesOfPeft) {
+  const auto model = CompileArchive(Options({"*_proj"}), 3, Layers::kLinear);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/archive_adapters");
+  std::filesystem::create_directory(folder);
+  const std::string artifact = absl::StrCat(folder, "/gated.cotan"), checkpoint = absl::StrCat(folder, "/tuned");
+  ASSERT_TRUE(model->Save(artifact).ok());
+  Session session = MakeSession(*model);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(session.Run("train_step", Arguments({Input(3, step), Input(3, step + 9)})).ok());
+  }
+  ASSERT_TRUE(session.SaveCheckpoint(checkpoint).ok());
+  const std::string from = absl::StrCat("--checkpoint=", checkpoint), to = absl::StrCat("--out=", folder);
+  const std::vector<const char*> arguments = {"adapters", artifact.c_str(), from.c_str(), to.c_str()};
+  std::ostringstream text;
+  const absl::Status status = tools::RunCommand(
+      arguments,
+      [](absl::string_view) -> absl::StatusOr<tools::Backend> { return tools::Backend{.kernels = &CpuKernels()}; },
+      text);
+  ASSERT_TRUE(status.ok()) << status;
+  const TensorMap file = ReadFile(absl::StrCat(folder, "/adapter_model.safetensors"));
+  const TensorMap states = StatesOf(session);
+  ASSERT_EQ(file.size(), 4);
+  for (const std::string name :
+       {"q_proj.lora_A.weight", "q_proj.lora_B.weight", "v_proj.lora_A.weight", "v_proj.lora_B.weight"}) {
+    EXPECT_TRUE(file.at("base_model.model." + name).equal(states.at(name))) << name;
+  }
 }
 
 enum class Kind { kInlined, kBlocks, kKeyed };

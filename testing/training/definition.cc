@@ -30,6 +30,7 @@ std::vector<ModelDefinition> RegisteredModels() {
     OptimizerConfig optimizer = {.options = SgdOptions{.lr = 0.05, .momentum = 0.9}};
     optimizer.groups = {{{"*bias"}, SgdOptions{.lr = 0.1, .momentum = 0.9}}};
     optimizer.clip_norm = 100;
+    optimizer.clip_value = 100;
     options.optimizer = optimizer;
     options.methods.accumulate = true;
     options.methods.forward_backward = false;

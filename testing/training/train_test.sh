@@ -95,8 +95,8 @@ cmp -s plain averaged && fail "averages are not saved"
 train "${held_out[@]}" --epochs=50 --lr=1e-12 --early_stop=2 --min_delta=0.5 || fail "$(cat output)"
 grep -q "^stopped early at step 60 of 1000" output || fail "$(cat output)"
 
-# Two batches of 32 give the steps of a batch of 64 up to rounding, in both parameter groups. A limit of the gradients
-# changes the steps.
+# Two batches of 32 give the steps of a batch of 64 up to rounding, in both parameter groups. A limit of the gradients'
+# norm changes the steps; one of their elements bounds the change of each parameter.
 train_clipped() {
   "$cotan" train "$clipped" "${data[@]}" "${held_out[@]}" --threads=2 --epochs=2 --seed=3 --schedule='cosine()' "$@" \
     > output 2>&1 || fail "$(cat output)"
@@ -105,7 +105,9 @@ train_clipped --save=one_batch
 sed -n 's/^step 40: .* accuracy \(0\.[0-9]*\).*/\1/p' output | awk '{ exit !($1 > 0.7) }' || fail "$(cat output)"
 train_clipped --batch=32 --accumulate=2 --save=two_batches
 train_clipped --clip_norm=0.01 --save=limited
-python3 - <<'PYTHON' || fail "accumulated steps"
+"$cotan" run "$clipped" --method=eval --save=initial > output 2>&1 || fail "$(cat output)"
+train_clipped --clip_value=1e-5 --save=limited_elements
+python3 - <<'PYTHON' || fail "accumulated or limited steps"
 import array
 import json
 
@@ -126,6 +128,11 @@ def largest_difference(a, b):
 rounding, limited = largest_difference("one_batch", "two_batches"), largest_difference("one_batch", "limited")
 print(f"accumulated steps differ by {rounding:.2e}, limited ones by {limited:.2e}")
 assert rounding < 1e-4 < 1e-2 < limited
+
+# 40 steps with a rate of 0.1 at most and momentum 0.9, which adds up to 10 times a gradient.
+change, limited_change = largest_difference("initial", "one_batch"), largest_difference("initial", "limited_elements")
+print(f"parameters change by {change:.2e}, with limited elements by {limited_change:.2e}")
+assert 1e-6 < limited_change < 40 * 0.1 * 10 * 1e-5 < 1e-2 < change
 PYTHON
 
 # CSV and safetensors files of the same digits give the same bits.
@@ -197,6 +204,7 @@ refuses "--schedule=line: there is no schedule 'line'" --schedule=line
 refuses "--held_out=2: the held-out fraction is 2" --held_out=2
 refuses "compile it with CompileOptions.methods.accumulate" --accumulate=2
 refuses "compile it with OptimizerConfig.clip_norm" --clip_norm=1
+refuses "compile it with OptimizerConfig.clip_value" --clip_value=1
 refuses "batch = 65, but the program takes 1 to 64" --batch=65
 refuses "'whole' is of a run with seed = 7; this one has seed = 1" "${held_out[@]}" --epochs=6 --checkpoint=whole --resume
 refuses "no_such_file" --checkpoint=no_such_file --resume
