@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Memory and steps of a session's plans.
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -24,9 +25,9 @@ std::string PlanText(const std::string& method, const PlanSummary& summary, cons
   const ScheduleStats& stats = summary.stats;
   std::string text =
       absl::StrCat("method '", method, "': ", summary.num_steps, " steps, arena ", summary.arena_bytes, " bytes, peak ",
-                   summary.peak_bytes, " bytes\nviews: ", stats.views, " without, ", stats.view_copies,
-                   " with a copy\nresults: ", stats.outputs_in_place, " in place, ", stats.output_copies,
-                   " copied\nstates: ", stats.updates_in_place, " in place, ", stats.update_copies,
+                   summary.peak_bytes, " bytes, on the host ", summary.host_bytes, " bytes\nviews: ", stats.views,
+                   " without, ", stats.view_copies, " with a copy\nresults: ", stats.outputs_in_place, " in place, ",
+                   stats.output_copies, " copied\nstates: ", stats.updates_in_place, " in place, ", stats.update_copies,
                    " copied\narguments: ", stats.inputs_in_place, " in place, ", stats.input_copies,
                    " copied; ops that overwrite a dead input: ", stats.inputs_overwritten, "\nsteps:\n");
   for (const std::string& step : steps) absl::StrAppend(&text, "  ", step, "\n");
@@ -66,8 +67,9 @@ cotan_status cotan_session_plan_summary(cotan_session* session, const char* meth
                                                          .update_copies = plan.stats.update_copies,
                                                          .inputs_in_place = plan.stats.inputs_in_place,
                                                          .input_copies = plan.stats.input_copies,
-                                                         .inputs_overwritten = plan.stats.inputs_overwritten},
-                                                        sizeof(cotan_plan_summary), "summary", summary);
+                                                         .inputs_overwritten = plan.stats.inputs_overwritten,
+                                                         .host_bytes = plan.host_bytes},
+                                                        offsetof(cotan_plan_summary, host_bytes), "summary", summary);
   });
 }
 

@@ -397,9 +397,11 @@ typedef struct cotan_plan_summary {
   int64_t inputs_in_place;  // new contents of arguments computed in their own memory
   int64_t input_copies;
   int64_t inputs_overwritten;  // ops that write over a value that is not needed any more
+  // Not in the first version of the struct.
+  int64_t host_bytes;  // of values that are kept in host memory beside the arena of a device; 0 on a CPU
 } cotan_plan_summary;
 #define COTAN_PLAN_SUMMARY_INIT \
-  { sizeof(cotan_plan_summary), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(cotan_plan_summary), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 // Writes the memory and steps of the method's last plan to `*summary`. COTAN_NOT_FOUND: no such method.
 // COTAN_FAILED_PRECONDITION: it has not run yet, so its sizes are unknown.

@@ -10,6 +10,7 @@ artifact=$3
 version=$(sed -n 's/.*cotan-//p' <<< "$prefix")
 expected="bin/cotan
 bin/cotan-link
+bin/cotan-pack
 include/cotan.h
 lib/cmake/Cotan/CotanConfig.cmake
 lib/cmake/Cotan/CotanConfigVersion.cmake
@@ -31,14 +32,18 @@ grep -rl '@VERSION@' "$prefix/lib" && fail "a version is missing in the files ab
 # The packages that the README names for Debian 12 and 13, and what every C++ program has.
 known='libdnnl\.so\.(2|3\.6)|libgomp\.so\.1|libprotobuf-lite\.so\.32|libabsl_[a-z0-9_]+\.so\.(20220623|20240722)'
 known+='|libstdc\+\+\.so\.6|libgcc_s\.so\.1|libm\.so\.6|libc\.so\.6|libpthread\.so\.0|libdl\.so\.2|ld-linux-[a-z0-9-]+\.so\.[12]'
-for file in lib/libcotan.so bin/cotan bin/cotan-link; do
+for file in lib/libcotan.so bin/cotan bin/cotan-link bin/cotan-pack; do
+  allowed=$known
+  if [[ $file == bin/cotan-pack ]]; then allowed+='|libpng16\.so\.16|libturbojpeg\.so\.0'; fi
   needed=$(readelf --dynamic "$prefix/$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
-  grep -vE "^($known)\$" <<< "$needed" && fail "$file needs the libraries above, which the README does not name"
-  [[ $file == bin/cotan-link ]] || grep -q '^libdnnl' <<< "$needed" || fail "$file does not need oneDNN: $needed"
+  grep -vE "^($allowed)\$" <<< "$needed" && fail "$file needs the libraries above, which the README does not name"
+  [[ $file == bin/cotan-* ]] || grep -q '^libdnnl' <<< "$needed" || fail "$file does not need oneDNN: $needed"
 done
 
 [[ $("$prefix/bin/cotan" --version) == "cotan $version" ]] || fail "the tool has another version"
 "$prefix/bin/cotan" link --help > "$TEST_TMPDIR/usage" || true  # Abseil's status is 1
 grep -q 'cotan link CAPTURES' "$TEST_TMPDIR/usage" || fail "the tool does not find cotan-link"
+"$prefix/bin/cotan" pack --help 2> "$TEST_TMPDIR/usage" || true  # its status is 2
+grep -q 'usage: cotan pack FOLDER' "$TEST_TMPDIR/usage" || fail "the tool does not find cotan-pack"
 "$prefix/bin/cotan" inspect "$artifact" > "$TEST_TMPDIR/inspected"
 grep -q '^train_step(' "$TEST_TMPDIR/inspected" || fail "the tool does not list train_step: $(cat "$TEST_TMPDIR/inspected")"

@@ -178,6 +178,7 @@ class RuntimeTest(unittest.TestCase):
     _, times = self.session.run_timed("eval", images)
     summary = self.session.plan_summary("eval")
     self.assertEqual(len(times), summary["num_steps"])
+    self.assertEqual(summary["host_bytes"], 0)
     self.assertGreater(sum(times), 0)
     self.assertIn(f"method 'eval': {summary['num_steps']} steps", self.session.plan_text("eval"))
     self.assertGreater(self.session.arena_bytes, 0)

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the installed package cotan."""
 
+import contextlib
 import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import cotan
 import numpy as np
 import torch
+from cotan_runtime import _library, _tensors
 from torch import nn
 
 
@@ -26,6 +29,43 @@ class Unsupported(nn.Module):
 
   def forward(self, x):
     return torch.geqrf(x)[0]
+
+
+class Exported:
+  """An object with nothing but DLPack."""
+
+  def __init__(self, array):
+    self._array = array
+
+  def __dlpack__(self, **options):
+    return self._array.__dlpack__(**options)
+
+  def __dlpack_device__(self):
+    return self._array.__dlpack_device__()
+
+
+class ExportedWithoutVersions(Exported):
+
+  def __dlpack__(self):
+    return self._array.__dlpack__()
+
+
+@contextlib.contextmanager
+def RecordedMemory():
+  """Records addresses: of memory that is lent to the runtime, and of its own that becomes an array or is copied."""
+  borrow, view = _library.tensor_borrow, _tensors.view
+  lent, viewed = [], []
+
+  def Borrow(*arguments):
+    lent.append(arguments[4])
+    return borrow(*arguments)
+
+  def View(tensor):
+    viewed.append(_tensors.info_of(tensor.handle).data)
+    return view(tensor)
+
+  with mock.patch.object(_library, "tensor_borrow", Borrow), mock.patch.object(_tensors, "view", View):
+    yield lent, viewed
 
 
 def Data(count=16):
@@ -99,6 +139,49 @@ class CompileTest(unittest.TestCase):
     result, = session.run("eval", self.features, out=[given])
     self.assertIs(result, given)
     self.assertTrue(torch.equal(given, expected))
+
+  def test_tensors_and_arrays_are_not_copied(self):
+    session = cotan.Session(self.Compile())
+    by_columns = self.features.t().contiguous().t()
+    for tensor in (self.features, by_columns, self.features.clone().requires_grad_()):
+      with RecordedMemory() as (lent, viewed):
+        result, = session.run("eval", tensor)
+      self.assertEqual((lent, viewed), ([tensor.data_ptr()], [result.data_ptr()]))
+    array = self.features.numpy()
+    with RecordedMemory() as (lent, viewed):
+      result, = session.run("eval", array)
+    self.assertEqual((lent, viewed), ([array.ctypes.data], [result.ctypes.data]))
+
+  def test_results_are_computed_in_the_memory_of_out(self):
+    session = cotan.Session(self.Compile())
+    expected = session.run("eval", self.features)[0]
+    tensor = torch.empty_like(expected)
+    array = np.empty((16, 1), np.float32)
+    for given, memory in ((tensor, tensor.numpy()), (array, array), (Exported(array), array)):
+      memory[...] = 0
+      with RecordedMemory() as (lent, viewed):
+        result, = session.run("eval", self.features, out=[given])
+      self.assertIs(result, given)
+      self.assertEqual((lent, viewed), ([self.features.data_ptr(), memory.ctypes.data], []))
+      np.testing.assert_array_equal(memory, expected.numpy())
+    every_other = torch.zeros(16, 2)[:, :1]
+    with RecordedMemory() as (_, viewed):
+      session.run("eval", self.features, out=[every_other])
+    self.assertEqual(len(viewed), 1)
+    self.assertTrue(torch.equal(every_other, expected))
+
+  def test_objects_with_nothing_but_dlpack_are_not_copied(self):
+    session = cotan.Session(self.Compile())
+    array = self.features.numpy().copy()
+    expected, = session.run("eval", array)
+    for kind in (Exported, ExportedWithoutVersions):
+      with RecordedMemory() as (lent, _):
+        result, = session.run("eval", kind(array))
+      self.assertEqual(lent, [array.ctypes.data])
+      np.testing.assert_array_equal(result, expected)
+    array.flags.writeable = False
+    with self.assertRaisesRegex(BufferError, "readonly"):
+      session.run("eval", Exported(array))
 
   def test_without_a_loss_there_are_forward_and_backward(self):
     path = os.path.join(self.folder.name, "net.cotan")

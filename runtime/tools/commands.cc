@@ -295,9 +295,10 @@ absl::string_view Usage() {
          "            adapters added to its weights; --checkpoint=IN: values of this checkpoint\n"
          "  train     trains on a data set, with checkpoints; cotan train --help\n"
          "  link      fuses recorded backwards of several artifacts; cotan link --help\n"
+         "  pack      decodes a folder of images to a file for train; cotan pack --help\n"
          "bench, run, verify, adapters, train: --device=cpu (the default) or --device=cuda\n"
-         "link is the program cotan-link, which is beside cotan or in PATH. Other programs cotan-NAME are commands, "
-         "too.\n";
+         "link and pack are the programs cotan-link and cotan-pack, which are beside cotan or in PATH. Other programs\n"
+         "cotan-NAME are commands, too.\n";
 }
 
 bool IsCommand(absl::string_view name) {

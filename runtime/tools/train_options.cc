@@ -3,7 +3,9 @@
 #include "runtime/tools/train_options.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -106,10 +108,21 @@ absl::Status Needs(const CommandLine& line, absl::string_view option, absl::stri
   return absl::InvalidArgumentError(absl::StrCat("--", option, " needs --", needed));
 }
 
+// Returns an error if `option` names a folder.
+absl::Status RefuseFolder(const CommandLine& line, absl::string_view option) {
+  const std::string path = line.Text(option, "");
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return absl::OkStatus();
+  return Invalid(option, path,
+                 absl::StrCat("this is a folder; if it has images, `cotan pack ", path,
+                              " FILE.safetensors` makes a file of them"));
+}
+
 // Returns the format that --format names, or that of the name of the data.
 absl::StatusOr<std::string> Format(const CommandLine& line) {
   const std::string data = line.Text("data", "");
   if (data.empty()) return absl::InvalidArgumentError("--data=FILE is missing; see cotan train --help");
+  COTAN_RETURN_IF_ERROR(RefuseFolder(line, "data"));
   std::string format = line.Text("format", "");
   if (format.empty() && absl::EndsWith(data, ".csv")) format = "csv";
   if (format.empty() && absl::EndsWith(data, ".safetensors")) format = "safetensors";
@@ -148,6 +161,7 @@ absl::Status ReadHeldOut(const CommandLine& line, const std::string& format, Tra
   const std::string held_out = line.Text("held_out", "");
   double fraction = 0;
   if (!absl::SimpleAtod(held_out, &fraction)) {
+    COTAN_RETURN_IF_ERROR(RefuseFolder(line, "held_out"));
     COTAN_ASSIGN_OR_RETURN(data.held_out, ReadData(line, format, held_out));
     return absl::OkStatus();
   }
@@ -167,7 +181,7 @@ absl::string_view TrainUsage() {
   return "usage: cotan train FILE.cotan --data=FILE [options]\n"
          "Trains with the methods of a compiled program; docs/training.md has examples.\n"
          "data\n"
-         "  --data=FILE           examples to train on\n"
+         "  --data=FILE           examples to train on; cotan pack makes one of a folder of images\n"
          "  --format=FORMAT       csv, idx or safetensors; by default that of the file's name\n"
          "  --targets=TARGETS     csv: columns, by name or number; idx: a second file; safetensors: tensors\n"
          "  --inputs=TENSORS      safetensors: tensors for the model's inputs; by default all but the targets\n"

@@ -115,6 +115,16 @@ TEST(TrainDataTest, HoldsOutAShareOrAFile) {
   EXPECT_THAT(std::string(ReadTrainData(Line(all)).status().message()), HasSubstr("--held_out=1: the held-out"));
 }
 
+TEST(TrainDataTest, TheErrorOfAFolderNamesTheCommandThatPacksImages) {
+  const std::string folder = ::testing::TempDir();
+  const std::string csv = Write("few.csv", "1,2,0\n3,4,1\n");
+  EXPECT_THAT(std::string(ReadTrainData(Line({"--data=" + folder})).status().message()),
+              HasSubstr("this is a folder; if it has images, `cotan pack " + folder + " FILE.safetensors`"));
+  EXPECT_THAT(
+      std::string(ReadTrainData(Line({"--data=" + csv, "--targets=2", "--held_out=" + folder})).status().message()),
+      HasSubstr("--held_out=" + folder + ": this is a folder"));
+}
+
 TEST(TrainDataTest, IdxFilesComeInPairs) {
   const std::string values = Write("values.idx", absl::string_view("\0\0\x08\x01\0\0\0\x02"
                                                                    "ab",

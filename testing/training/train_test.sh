@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: train_test.sh COTAN DRAW DIGITS CLIPPED PACK
+# usage: train_test.sh COTAN DRAW DIGITS CLIPPED COTAN-PACK
 # `cotan train` learns, continues after SIGKILL with the same bits, and refuses what is wrong.
 set -euo pipefail
 cotan=$1
@@ -13,7 +13,7 @@ cotan=$OLDPWD/$cotan
 draw=$OLDPWD/$draw
 digits=$OLDPWD/$digits
 clipped=$OLDPWD/$clipped
-pack=$OLDPWD/$pack
+PATH=$OLDPWD/$(dirname "$pack"):$PATH  # for `cotan pack`
 fail() { echo "FAILED: $*"; exit 1; }
 
 "$draw" --out=. --train_images=1280 --held_out_images=200
@@ -182,11 +182,13 @@ for i, label in enumerate(labels):
   path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0)) +
                    chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
 PYTHON
-"$pack" pictures pictures.safetensors 1 > output || fail "cannot pack"
+"$cotan" train "$clipped" --data=pictures > output 2>&1 && fail "accepted a folder"
+grep -qF "\`cotan pack pictures FILE.safetensors\`" output || fail "$(cat output)"
+"$cotan" pack pictures pictures.safetensors 1 > output || fail "cannot pack"
 grep -q "^1280 images: inputs u8\[1280,1,28,28\]" output && grep -q "^class 9: digit9" output || fail "$(cat output)"
 from_file --data=pictures.safetensors --targets=targets > scores_of_pictures
 sed -n 's/^step 36: .* accuracy \(0\.[0-9]*\).*/\1/p' output | awk '{ exit !($1 > 0.7) }' || fail "$(cat output)"
-"$pack" . nothing.safetensors 2> output && fail "packed a folder without images"
+"$cotan" pack . nothing.safetensors 2> output && fail "packed a folder without images"
 grep -q "has no images in subfolders" output || fail "$(cat output)"
 
 # Refusals name what is wrong.

@@ -141,7 +141,9 @@ absl::StatusOr<Plan> MakePlan(const Problem& p, const Layouts& layouts) {
     return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md);
   }
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc hint, ForwardHint(p, layouts, attr.get()));
-  const auto is_usable = [&](absl::string_view implementation) { return !IsMiscomputedByOneDnn(p, implementation); };
+  const auto is_usable = [&](absl::string_view implementation) {
+    return !IsMiscomputedByOneDnn(p, implementation, onednn::MajorVersion());
+  };
   const onednn::ConvolutionDesc convolution = Describe(p, layouts);
   if (p.product == Product::kBackwardData) {
     COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc,

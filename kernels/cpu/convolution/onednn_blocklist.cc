@@ -23,10 +23,10 @@ bool IsStridedIntoPadding(const ConvolutionProblem& problem) {
   return false;
 }
 
-// bf16 is multiplied in pairs of channels: with an odd number of channels the last pair reads the next pixel.
-bool IsBackwardDataMiscomputed(const ConvolutionProblem& problem, absl::string_view name) {
+// bf16 is multiplied in pairs of channels: of an odd number of them, the last pair of version 2 reads the next pixel.
+bool IsBackwardDataMiscomputed(const ConvolutionProblem& problem, absl::string_view name, int version) {
   const int64_t channels = problem.destination.layout.sizes[1] / problem.groups;
-  return name == "jit_bf16_1x1" && channels % 2 != 0;
+  return version < 3 && name == "jit_bf16_1x1" && channels % 2 != 0;
 }
 
 bool IsBackwardWeightsMiscomputed(const ConvolutionProblem& problem, absl::string_view name) {
@@ -39,9 +39,9 @@ bool IsBackwardWeightsMiscomputed(const ConvolutionProblem& problem, absl::strin
 
 }  // namespace
 
-bool IsMiscomputedByOneDnn(const ConvolutionProblem& problem, absl::string_view implementation) {
+bool IsMiscomputedByOneDnn(const ConvolutionProblem& problem, absl::string_view implementation, int version) {
   const absl::string_view name = implementation.substr(0, implementation.find(':'));
-  if (problem.product == ConvolutionProduct::kBackwardData) return IsBackwardDataMiscomputed(problem, name);
+  if (problem.product == ConvolutionProduct::kBackwardData) return IsBackwardDataMiscomputed(problem, name, version);
   return problem.product == ConvolutionProduct::kBackwardWeights && IsBackwardWeightsMiscomputed(problem, name);
 }
 

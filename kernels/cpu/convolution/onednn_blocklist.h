@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Convolutions that oneDNN 2.6.3 (Debian 12) computes wrongly; 3.2 and 3.7.2 (Debian 13) most of them, too.
+// Convolutions that oneDNN 2.6.3 (Debian 12) computes wrongly; 3.2 and 3.7.2 (Debian 13) all but one kind of them, too.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_ONEDNN_BLOCKLIST_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_ONEDNN_BLOCKLIST_H_
 
@@ -9,10 +9,10 @@
 
 namespace cotan::cpu {
 
-// Returns true if oneDNN's `implementation` (a name such as "jit_1x1:avx2") may compute wrong values for
-// `problem` or write outside its scratchpad. The conditions come from a comparison of some 400,000 random
+// Returns true if oneDNN's `implementation` (a name such as "jit_1x1:avx2") of this major version may compute wrong
+// values for `problem` or write outside its scratchpad. The conditions come from a comparison of some 400,000 random
 // convolutions with sums in double; they cover a few problems more than those that failed.
-bool IsMiscomputedByOneDnn(const ConvolutionProblem& problem, absl::string_view implementation);
+bool IsMiscomputedByOneDnn(const ConvolutionProblem& problem, absl::string_view implementation, int version);
 
 }  // namespace cotan::cpu
 

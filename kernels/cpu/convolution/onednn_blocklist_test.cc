@@ -20,37 +20,42 @@ ConvolutionProblem Pointwise(ConvolutionProduct product, int64_t in, int64_t out
 
 TEST(OneDnnBlocklistTest, GradientOfDataFromAnOddNumberOfChannels) {
   constexpr auto kData = ConvolutionProduct::kBackwardData;
-  EXPECT_TRUE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 5, 1), "jit_bf16_1x1:avx512_core_bf16"));
-  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 6, 1), "jit_bf16_1x1:avx512_core_bf16"));
-  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 5, 1), "jit_bf16:avx512_core_bf16"));
-  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 5, 1), "jit_1x1:avx512_core"));
+  EXPECT_TRUE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 5, 1), "jit_bf16_1x1:avx512_core_bf16", 2));
+  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 5, 1), "jit_bf16_1x1:avx512_core_bf16", 3));
+  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 6, 1), "jit_bf16_1x1:avx512_core_bf16", 2));
+  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 5, 1), "jit_bf16:avx512_core_bf16", 2));
+  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 5, 1), "jit_1x1:avx512_core", 2));
 }
 
 TEST(OneDnnBlocklistTest, GradientOfStridedWeightsOfFewChannels) {
   constexpr auto kWeights = ConvolutionProduct::kBackwardWeights;
-  EXPECT_TRUE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 2), "jit_1x1:avx2"));
-  EXPECT_TRUE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 2), "jit_bf16_1x1:avx512_core_bf16"));
-  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 1), "jit_1x1:avx2"));
-  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kWeights, 64, 8, 2), "jit_1x1:avx2"));
-  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 2), "x64:gemm:jit"));
-  EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(ConvolutionProduct::kForward, 4, 8, 2), "jit_1x1:avx2"));
+  for (const int version : {2, 3}) {
+    EXPECT_TRUE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 2), "jit_1x1:avx2", version));
+    EXPECT_TRUE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 2), "jit_bf16_1x1:avx512_core_bf16", version));
+    EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 1), "jit_1x1:avx2", version));
+    EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kWeights, 64, 8, 2), "jit_1x1:avx2", version));
+    EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 2), "x64:gemm:jit", version));
+    EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(ConvolutionProduct::kForward, 4, 8, 2), "jit_1x1:avx2", version));
+  }
 }
 
 TEST(OneDnnBlocklistTest, GradientOfWeightsWithStrideInNarrowOrPaddedSpace) {
-  ConvolutionProblem problem = Pointwise(ConvolutionProduct::kBackwardWeights, 16, 16, 1);
-  problem.stride = {1, 6};
-  EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit:avx512_core"));
-  problem.dtype = DType::kBFloat16;
-  EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16"));
-  problem.stride = {1, 5};
-  EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16"));
-  problem.stride = {2, 1, 1};
-  problem.padding_before = {0, 1, 1};
-  EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16"));
-  problem.padding_before = {1, 0, 0};
-  EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16"));
-  EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit:avx512_core"));
-  EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "x64:gemm:jit"));
+  for (const int version : {2, 3}) {
+    ConvolutionProblem problem = Pointwise(ConvolutionProduct::kBackwardWeights, 16, 16, 1);
+    problem.stride = {1, 6};
+    EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit:avx512_core", version));
+    problem.dtype = DType::kBFloat16;
+    EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16", version));
+    problem.stride = {1, 5};
+    EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16", version));
+    problem.stride = {2, 1, 1};
+    problem.padding_before = {0, 1, 1};
+    EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16", version));
+    problem.padding_before = {1, 0, 0};
+    EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16", version));
+    EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit:avx512_core", version));
+    EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "x64:gemm:jit", version));
+  }
 }
 
 }  // namespace

@@ -221,6 +221,8 @@ absl::Status CheckRank(absl::Span<const int64_t> sizes) {
 
 }  // namespace
 
+int MajorVersion() { return DNNL_VERSION_MAJOR; }
+
 absl::StatusOr<dnnl_data_type_t> DataType(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

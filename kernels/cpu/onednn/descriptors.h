@@ -28,6 +28,9 @@ using MemoryHandle = const_dnnl_memory_desc_t;
 using MemoryHandle = const dnnl_memory_desc_t*;
 #endif
 
+// Returns the major version of oneDNN: 2 or 3.
+int MajorVersion();
+
 // Dtype, sizes and layout of an operand. Copies are cheap and share the descriptor, which does not change.
 class MemoryLayout {
  public:

@@ -22,6 +22,8 @@ TEST(PrimitiveTest, ErrorsNameTheCall) {
   EXPECT_EQ(ToStatus(dnnl_invalid_arguments, "f()").code(), absl::StatusCode::kInternal);
 }
 
+TEST(PrimitiveTest, TheVersionIsThatOfTheLibrary) { EXPECT_EQ(MajorVersion(), dnnl_version()->major); }
+
 TEST(PrimitiveTest, TypesThatOneDnnLacksAreRejected) {
   EXPECT_EQ(*DataType(DType::kFloat32), dnnl_f32);
   EXPECT_THAT(DataType(DType::kFloat64).status().message(), HasSubstr("f64"));

@@ -27,6 +27,36 @@ def _bits_dtype(tensor):
   return None
 
 
+class _Unversioned:
+  """An object whose DLPack has no version.
+
+  Its exporter must refuse memory that is read-only, as there is no flag for that.
+  """
+
+  def __init__(self, value):
+    self._value = value
+
+  def __dlpack__(self, **_):
+    return self._value.__dlpack__()
+
+  def __dlpack_device__(self):
+    return self._value.__dlpack_device__()
+
+
+class _Writable:
+  """The memory of an array as writable memory, for NumPy; keeps the array alive."""
+
+  def __init__(self, array):
+    interface = array.__array_interface__
+    self._array = array
+    self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+
+def _from_dlpack(value):
+  """Returns an array over the memory of an object. The one of np.from_dlpack() is read-only, and would be copied."""
+  return np.asarray(_Writable(np.from_dlpack(_Unversioned(value))))
+
+
 def _to_array(value):
   """Returns an argument over the same memory, as an array."""
   if _is_tensor(value):
@@ -36,7 +66,7 @@ def _to_array(value):
     bits = _bits_dtype(tensor)
     return (tensor if bits is None else tensor.view(bits)).numpy()
   if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
-    return np.from_dlpack(value)
+    return _from_dlpack(value)
   return value
 
 
@@ -51,7 +81,14 @@ def _to_tensor(array, type_text):
 
 
 class Session(cotan_runtime.Session):
-  """A cotan_runtime.Session whose run() takes NumPy arrays and tensors of PyTorch, without copies.
+  """A cotan_runtime.Session whose run() takes NumPy arrays, tensors of PyTorch and other objects with DLPack.
+
+  The runtime reads arguments where they are and writes results into the memory of `out`. It copies
+
+  - arguments that are read-only arrays, arrays with negative strides, or not aligned;
+  - results, if their memory in `out` is such an array, is not contiguous, or belongs to an argument or another result.
+
+  Objects with DLPack are on the CPU and have a dtype of NumPy; their memory counts as writable.
 
   Args:
     program: a Program, or the path of a .cotan file.
@@ -69,7 +106,8 @@ class Session(cotan_runtime.Session):
     Args:
       method: its name.
       *arguments: arrays, tensors on the CPU, objects with __dlpack__(), or numbers.
-      out: arrays or tensors to write the results to, one for each; None: new ones.
+      out: arrays, tensors or objects with __dlpack__() to write the results to, one for each; None: new ones over the
+        memory of the runtime.
     """
     written = None if out is None else [_to_array(value) for value in out]
     results = super().run(method, *map(_to_array, arguments), out=written)

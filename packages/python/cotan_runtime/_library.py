@@ -64,7 +64,7 @@ class PlanSummary(_Sized):
       (name, c_int64)
       for name in ("arena_bytes", "peak_bytes", "num_steps", "views", "view_copies", "outputs_in_place",
                    "output_copies", "updates_in_place", "update_copies", "inputs_in_place", "input_copies",
-                   "inputs_overwritten")
+                   "inputs_overwritten", "host_bytes")
   ]
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Packs a folder of images into a file for `cotan train`: pack FOLDER FILE.safetensors [CHANNELS].
+// The command `cotan pack`: packs a folder of images into a file for `cotan train`.
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -34,13 +34,13 @@ int main(int argc, char** argv) {
   int channels = 3;
   const bool has_channels = argc < 4 || (absl::SimpleAtoi(argv[3], &channels) && (channels == 1 || channels == 3));
   if (argc < 3 || argc > 4 || argv[1][0] == '\0' || argv[2][0] == '\0' || !has_channels) {
-    std::cerr << "usage: pack FOLDER FILE.safetensors [CHANNELS]\n"
+    std::cerr << "usage: cotan pack FOLDER FILE.safetensors [CHANNELS]\n"
                  "Decodes the PNG and JPEG images of FOLDER/CLASS/ to the tensors inputs, u8[images,CHANNELS,height,\n"
                  "width], and targets, i64[images]. CHANNELS is 3 (the default) or 1.\n";
     return 2;
   }
   const absl::Status status = Pack(argv[1], argv[2], channels);
   if (status.ok()) return 0;
-  std::cerr << "pack: " << status.message() << "\n";
+  std::cerr << "cotan pack: " << status.message() << "\n";
   return 1;
 }
