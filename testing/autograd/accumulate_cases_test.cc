@@ -41,6 +41,21 @@ TEST(AccumulateCasesTest, ALeafIsARootAndItsGradIncreases) {
   EXPECT_TRUE(at::equal(outcome.gradients[0], Full(3)));
 }
 
+TEST(AccumulateCasesTest, AGradientInDoubleOfANodeIsCastToItsLeaf) {
+  const Outcome outcome = ExpectThreeWays(
+      [](World& world) {
+        const int x = world.Leaf(at::randn({2, 2}));
+        const int n = world.Node(
+            "Double", x, [](const at::Tensor& t) { return t * 2; },
+            [](const at::Tensor& gradient) { return gradient.to(at::kDouble) * 2; });
+        world.Backward(world.Call(Doubled(), {n}));
+        return GradsOf(world, {x});
+      },
+      /*captures=*/1);
+  EXPECT_EQ(outcome.gradients[0].scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(outcome.gradients[0], Full(4)));
+}
+
 TEST(AccumulateCasesTest, EmptyRowsGiveZerosToWhatIsBroadcast) {
   const Outcome outcome = ExpectThreeWays(
       [](World& world) {

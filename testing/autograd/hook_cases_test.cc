@@ -199,30 +199,35 @@ TEST(HookCasesTest, AGradientThatIsAskedForIsTheOneBeforeTheHooksIfTheBackwardGo
   EXPECT_TRUE(at::equal(outcome.gradients[2], Full(20)));
 }
 
+// Of a compiled function, and of a node of the host program.
 TEST(HookCasesTest, PreHooksMultiplyAndPostHooksSeeBothSides) {
-  const Outcome outcome = ExpectThreeWays(
-      [](World& world) {
-        const int a = world.Leaf(at::randn({2, 2}));
-        const int b = world.Call(Doubled(), {a})[0];
-        for (const double factor : {2.0, 0.0, 2.0, 2.0, 1.0, 0.0}) {
-          if (factor == 0) {
-            world.PreHook(b, Noted(world, "pre"));
-          } else {
-            world.ReplacingPreHook(b, Times(factor));
+  for (const bool is_node : {false, true}) {
+    SCOPED_TRACE(is_node ? "node" : "compiled");
+    const Outcome outcome = ExpectThreeWays(
+        [is_node](World& world) {
+          const auto twice = [](const at::Tensor& t) { return t * 2; };
+          const int a = world.Leaf(at::randn({2, 2}));
+          const int b = is_node ? world.Node("Twice", a, twice, twice) : world.Call(Doubled(), {a})[0];
+          for (const double factor : {2.0, 0.0, 2.0, 2.0, 1.0, 0.0}) {
+            if (factor == 0) {
+              world.PreHook(b, Noted(world, "pre"));
+            } else {
+              world.ReplacingPreHook(b, Times(factor));
+            }
           }
-        }
-        for (int i = 0; i < 2; ++i) {
-          world.PostHook(b, [&world](const Tensors& results, const Tensors& incoming) {
-            world.log.push_back(absl::StrCat("post ", incoming[0].flatten()[0].item<double>(), " ",
-                                             results[0].flatten()[0].item<double>()));
-          });
-        }
-        world.Backward(world.Call(Total(), {b}));
-        return GradsOf(world, {a});
-      },
-      /*captures=*/1);
-  EXPECT_THAT(outcome.log, ElementsAre("pre", "pre", "post 8 16", "post 8 16"));
-  EXPECT_TRUE(at::equal(outcome.gradients[0], Full(16)));
+          for (int i = 0; i < 2; ++i) {
+            world.PostHook(b, [&world](const Tensors& results, const Tensors& incoming) {
+              world.log.push_back(absl::StrCat("post ", incoming[0].flatten()[0].item<double>(), " ",
+                                               results[0].flatten()[0].item<double>()));
+            });
+          }
+          world.Backward(world.Call(Total(), {b}));
+          return GradsOf(world, {a});
+        },
+        /*captures=*/1);
+    EXPECT_THAT(outcome.log, ElementsAre("pre", "pre", "post 8 16", "post 8 16"));
+    EXPECT_TRUE(at::equal(outcome.gradients[0], Full(16)));
+  }
 }
 
 TEST(HookCasesTest, APreHookOfANodeWithTwoResultsSeesBothGradients) {

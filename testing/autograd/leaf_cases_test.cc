@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <complex>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "runtime/autograd/engine.h"
+#include "runtime/autograd/node.h"
 #include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
 
@@ -81,6 +83,51 @@ TEST(LeafCasesTest, PostAccumulateHooksOfResultsAndOfViewsAreRefused) {
     ASSERT_TRUE(autograd::Backward({result}, {ToCotan(torch::ones({4}))}, f.ops()).ok());
     EXPECT_EQ(calls, 1);
   });
+}
+
+// AG-103.
+TEST(LeafCasesTest, AnEdgeKeepsTheGraphOfAResultThatIsDropped) {
+  const auto square = [](const Tensors& in) -> Tensors { return {in[0] * in[0]}; };
+  const auto thrice = [](const Tensors& in) -> Tensors { return {in[0] * 3}; };
+  const Tensor ones = ToCotan(torch::ones({3}, torch::kDouble));
+  Compiled f = Compile(square, {Leaf(0, {3})}), g = Compile(thrice, {Leaf(0, {3})});
+  const Variable a = ToVariable(Leaf(0, {3}));
+  Variables y = f({a});
+  const autograd::Edge edge = *y[0].GradientEdge();
+  const Variables z = g(y);
+  y.clear();
+  edge.node->MutableHooks().AddPreHook([](absl::Span<Tensor> incoming) {
+    incoming[0] = ToCotan(2 * ToTorch(incoming[0]));
+    return absl::OkStatus();
+  });
+  for (const int backwards : {1, 2}) {  // nothing was freed with y
+    ASSERT_TRUE(autograd::Backward(z, {ones}, g.ops(), {.retain_graph = true}).ok());
+    ExpectNear(ToTorch(a.grad().tensor()), backwards * 12 * Constant(0, {3}));
+  }
+}
+
+// AG-103: as LibTorch, gradients of another real dtype are cast; others are refused.
+TEST(LeafCasesTest, GradientsOfRootsAreCheckedOrCast) {
+  const auto square = [](const Tensors& in) -> Tensors { return {in[0] * in[0]}; };
+  Compiled f = Compile(square, {Leaf(0, {3})});
+  const at::Tensor eager = Leaf(0, {3});
+  EXPECT_ANY_THROW(square({eager})[0].backward());
+  EXPECT_ANY_THROW(square({eager})[0].backward(torch::ones({2}, torch::kDouble)));
+  EXPECT_ANY_THROW(square({eager})[0].backward(torch::ones({3}, torch::kComplexDouble)));
+  square({eager})[0].backward(torch::ones({3}, torch::kFloat));
+
+  const Variable x = ToVariable(Leaf(0, {3}));
+  const auto refused = [&](const std::vector<Tensor>& gradients) {
+    return std::string(autograd::Backward(f({x}), gradients, f.ops()).message());
+  };
+  EXPECT_THAT(refused({}), HasSubstr("only for scalar"));
+  EXPECT_THAT(refused({ToCotan(torch::ones({2}))}), HasSubstr("expected shape compatible with f64[3]"));
+  EXPECT_THAT(refused({*Tensor::From<std::complex<double>>({{1, 0}, {1, 0}, {1, 0}}, {3})}),
+              HasSubstr("both or neither must be complex"));
+  EXPECT_FALSE(x.grad().defined());
+  ASSERT_TRUE(autograd::Backward(f({x}), {*Tensor::From<float>({1, 1, 1}, {3})}, f.ops()).ok());
+  EXPECT_EQ(x.grad().dtype(), DType::kFloat64);
+  ExpectNear(ToTorch(x.grad().tensor()), eager.grad());
 }
 
 }  // namespace

@@ -40,6 +40,9 @@ Tensors Backbone(const Tensors& in) {
 Tensors Head(const Tensors& in) { return {at::linear(at::layer_norm(in[0], {32}, in[1], in[2]), in[3], in[4])}; }
 Tensors Loss(const Tensors& in) { return {-at::log_softmax(in[0], 1).select(1, 0).mean()}; }
 
+Tensors Exponential(const Tensors& in) { return {in[0].exp()}; }
+Tensors SumOfSines(const Tensors& in) { return {in[0].sin().sum()}; }
+
 // The leaves: the image, weights of the backbone, weights of the head.
 Tensors Values(int64_t batch) {
   torch::manual_seed(7);
@@ -63,6 +66,22 @@ at::Tensor GradOf(const Variable& leaf) {
 
 int64_t NumKernels(const serialization::Method& method) {
   return std::count_if(method.ops().begin(), method.ops().end(), [](const auto& op) { return !op.has_view(); });
+}
+
+int64_t NumExpressions(const serialization::Method& method) {
+  return std::count_if(method.ops().begin(), method.ops().end(), [](const auto& op) { return op.has_expr(); });
+}
+
+// Returns the gradient of x after a backward through both programs, one after the other. `options`: null to walk.
+at::Tensor GradThroughBoth(const std::string& first_path, const std::string& second_path, const at::Tensor& x,
+                           const CompiledAutogradOptions* options) {
+  Loaded first(first_path), second(second_path);
+  const Variable leaf = Leaf(x);
+  const Variable total = second({first({leaf})});
+  const auto scope = options == nullptr ? nullptr : std::make_unique<CompiledAutograd>(*options);
+  const absl::Status status = autograd::Backward({total}, {}, second.session.ops());
+  EXPECT_TRUE(status.ok()) << status;
+  return GradOf(leaf);
 }
 
 class LinkedTest : public ::testing::Test {
@@ -152,6 +171,33 @@ TEST_F(LinkedTest, FusedBackwardsHaveFewerKernels) {
     const int64_t fused = method.input_updates_size() == 0 ? 0 : 5;
     EXPECT_LE(NumKernels((*after)->method(i)), NumKernels(method) - fused);
   }
+}
+
+// The leaf has no gradient before, so that nothing is accumulated: the only two expressions are those of the programs.
+TEST_F(LinkedTest, ExpressionsOfTwoProgramsBecomeOneKernel) {
+  const at::Tensor x = at::randn({6, 5});
+  const std::string first = Artifact("exponential", Exponential, {x}), second = Artifact("sines", SumOfSines, {x});
+  const at::Tensor walked = GradThroughBoth(first, second, x, nullptr);
+  const CompiledAutogradOptions capturing;
+  EXPECT_TRUE(at::equal(GradThroughBoth(first, second, x, &capturing), walked));
+  const std::string captures = ::testing::TempDir() + "/two.cotan", fused = ::testing::TempDir() + "/one.cotan";
+  ASSERT_TRUE(CompiledAutograd::SaveCaptures(captures).ok());
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  EXPECT_THAT(Link(absl::StrCat(captures, " ", first, " ", second, " --out=", fused), 0), HasSubstr("1 linked method"));
+
+  const auto before = Program::Load(captures), after = Program::Load(fused);
+  ASSERT_TRUE(before.ok() && after.ok()) << before.status() << after.status();
+  ASSERT_EQ((*before)->artifact().methods_size(), 1);
+  ASSERT_EQ((*after)->artifact().methods_size(), 1);
+  EXPECT_EQ(NumExpressions((*before)->method(0)), 2) << (*before)->method(0).DebugString();
+  EXPECT_EQ(NumExpressions((*after)->method(0)), 1) << (*after)->method(0).DebugString();
+  EXPECT_LT(NumKernels((*after)->method(0)), NumKernels((*before)->method(0)));
+
+  const auto linked = LinkedMethods::Load(*after);
+  ASSERT_TRUE(linked.ok()) << linked.status();
+  const CompiledAutogradOptions options = {.linked = *linked, .capture = false};
+  EXPECT_TRUE(at::equal(GradThroughBoth(first, second, x, &options), walked));
+  EXPECT_EQ(CompiledAutograd::Stats().hits, 1);
 }
 
 TEST_F(LinkedTest, CapturesOfOtherArtifactsAreRefused) {

@@ -148,6 +148,20 @@ TEST_F(ReturnsTest, SavedPlacesWithoutAValueComeBackWithoutAValue) {
   ASSERT_TRUE(Backward(out).ok());
 }
 
+TEST_F(ReturnsTest, ASavedResultKnowsWhichOutputOfItsNodeItIs) {
+  const Variables out =
+      Node({twice_({x_})[0]}, {ToCotan(Constant(1, {2})), ToCotan(Constant(2, {2}))},
+           [](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+             return autograd::Gradients{g[0]};
+           });
+  const autograd::SavedVariable saved(out[1]);
+  const std::shared_ptr<autograd::Node> node = *out[1].grad_fn();
+  EXPECT_TRUE(saved.Unpack(*node).ok());
+  Variable written = out[1];
+  written.BumpVersion();
+  EXPECT_THAT(saved.Unpack(*node).status().message(), HasSubstr("output 1 of N"));
+}
+
 TEST_F(ReturnsTest, AResultOutsideOfTheGraphHasNoGradient) {
   const Variables parts =
       Node({twice_({x_})[0]}, {x_.tensor()},
@@ -164,6 +178,41 @@ TEST_F(ReturnsTest, AResultOutsideOfTheGraphHasNoGradient) {
            })[0];
   ASSERT_TRUE(Backward(out).ok());
   ExpectNear(ToTorch(x_.grad().tensor()), 2 * torch::ones({2}, torch::kDouble));
+}
+
+// Two copies, the second of them not differentiable.
+struct EagerCopies : torch::autograd::Function<EagerCopies> {
+  static Tensors forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    Tensors copies = {x.clone(), x.clone()};
+    context->mark_non_differentiable({copies[1]});
+    context->set_materialize_grads(false);
+    return copies;
+  }
+  static Tensors backward(torch::autograd::AutogradContext*, const Tensors& incoming) {
+    EXPECT_FALSE(incoming[1].defined());
+    return {incoming[0]};
+  }
+};
+
+// Both results are used.
+TEST_F(ReturnsTest, AResultThatIsNotDifferentiableHasNoTangent) {
+  const aot::TensorFunction sum = [](const Tensors& in) -> Tensors { return {in[0] + in[1]}; };
+  const at::Tensor x = Leaf(0, {2});
+  const Tensors copies = EagerCopies::apply(2 * x);
+  EXPECT_FALSE(copies[1].requires_grad());
+  sum(copies)[0].backward(torch::ones({2}, torch::kDouble));
+
+  Compiled compiled = *Compiled::Function(sum, {Leaf(0, {2}), Constant(0, {2})}, 1);
+  const Variable twice = twice_({x_})[0];
+  const auto backward = [](autograd::BackwardContext&,
+                           absl::Span<Tensor> incoming) -> absl::StatusOr<autograd::Gradients> {
+    EXPECT_EQ(incoming.size(), 1u);
+    return autograd::Gradients{incoming[0]};
+  };
+  const Variables results = Node({twice}, {twice.tensor(), Tensor()}, backward);
+  const Variable second(twice.tensor());
+  ASSERT_TRUE(Backward(compiled({results[0], second})[0]).ok());
+  ExpectNear(ToTorch(x_.grad().tensor()), x.grad());
 }
 
 }  // namespace

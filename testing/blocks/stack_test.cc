@@ -16,6 +16,9 @@
 #include "aot/compile.h"
 #include "aot/memory/fit_memory.h"
 #include "kernels/cpu/register_cpu.h"
+#include "runtime/execution/program.h"
+#include "runtime/session.h"
+#include "runtime/tensor.h"
 #include "serialization/container/container.h"
 #include "testing/blocks/block_counts.h"
 #include "testing/e2e/compiled_trainer.h"
@@ -225,6 +228,73 @@ TEST(StoredStackTest, MethodsShareTheLayer) {
     EXPECT_GT(counts.blocks, 3);  // and one for each type of update
     EXPECT_EQ(counts.calls, (CallCounts{{"train_step", 70}, {"forward", 5}, {"backward", 5}, {"eval", 5}}));
   }
+}
+
+// Returns the file with the ops of the blocks in place of their calls.
+std::string WithoutCalls(const std::string& bytes) {
+  const auto file = ArtifactFile::Parse(bytes);
+  EXPECT_TRUE(file.ok()) << file.status();
+  ArtifactWriter writer;
+  EXPECT_TRUE(writer.AddSegmentsOf(*file).ok());
+  return *std::move(writer).Serialize(file->artifact());
+}
+
+// The bytes, run by the runtime; the generator of the session has the seed 0.
+class StoredSession {
+ public:
+  explicit StoredSession(const std::string& bytes)
+      : session_(*Session::Create(*Program::LoadBytes(bytes), {.kernels = &CpuKernels(), .threads = 1})) {
+    EXPECT_TRUE(session_.SetRng(RngState{}).ok());
+  }
+
+  // Appends the results of a method to `values`.
+  void Run(const std::string& method, const std::vector<torch::Tensor>& inputs, std::vector<torch::Tensor>& values) {
+    std::vector<Tensor> arguments;
+    for (const torch::Tensor& input : inputs) arguments.push_back(*ToCotan(input));
+    const auto results = session_.Run(method, arguments);
+    ASSERT_TRUE(results.ok()) << method << ": " << results.status();
+    for (const Tensor& result : *results) values.push_back(*ToTorch(result));
+  }
+
+  // Returns the results of all methods, then states and gradients.
+  std::vector<torch::Tensor> Values() {
+    std::vector<torch::Tensor> values;
+    for (int step = 0; step < 3; ++step) Run("train_step", {BatchOf(step).input, BatchOf(step).label}, values);
+    Run("eval", {BatchOf(9).input}, values);
+    Run("forward", {BatchOf(9).input}, values);
+    Run("backward", {torch::sin(values.back())}, values);
+    for (const serialization::State& state : session_.program().artifact().states()) {
+      if (state.role() == serialization::State::CONSTANT) continue;
+      values.push_back(*ToTorch(*session_.State(state.name())));
+      const auto gradient = session_.Gradient(state.name());
+      if (gradient.ok()) values.push_back(*ToTorch(*gradient));
+    }
+    return values;
+  }
+
+ private:
+  Session session_;
+};
+
+TEST(StoredStackTest, CallsHaveTheBitsOfTheOpsThatReplaceThem) {
+  for (const LayerCalls calls : {LayerCalls::kDeclared, LayerCalls::kKeyed}) {
+    const aot::CompiledModel model = Compile(4, calls);
+    EXPECT_GT(StoredArtifact(model).blocks_size(), 0);
+    const std::string flat = WithoutCalls(model.bytes());
+    EXPECT_EQ(ArtifactFile::Parse(flat, "flat", Calls::kKeep)->artifact().blocks_size(), 0);
+    const std::vector<torch::Tensor> values = StoredSession(model.bytes()).Values();
+    const std::vector<torch::Tensor> expected = StoredSession(flat).Values();
+    ASSERT_EQ(values.size(), expected.size());
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(torch::equal(values[i], expected[i])) << i;
+  }
+}
+
+// Both kinds of blocks end fusion at the same places.
+TEST(StoredStackTest, DeclaredAndKeyedLayersHaveTheSameBits) {
+  const std::vector<torch::Tensor> declared = StoredSession(Compile(4, LayerCalls::kDeclared).bytes()).Values();
+  const std::vector<torch::Tensor> keyed = StoredSession(Compile(4, LayerCalls::kKeyed).bytes()).Values();
+  ASSERT_EQ(declared.size(), keyed.size());
+  for (size_t i = 0; i < keyed.size(); ++i) EXPECT_TRUE(torch::equal(declared[i], keyed[i])) << i;
 }
 
 TEST(StoredStackTest, ALayerAddsFewBytes) {

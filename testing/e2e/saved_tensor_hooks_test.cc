@@ -441,8 +441,10 @@ class TrainWithHooks : public ::testing::TestWithParam<std::string> {};
 TEST_P(TrainWithHooks, SavesHalfOrAQuarterAndLearnsAsWell) {
   const StepResult plain = Train(GetParam(), {});
   EXPECT_LT(plain.losses.back(), plain.losses.front());
-  for (const auto& [hooks, share, bound] :
-       {std::tuple(aot::BFloat16Hooks(), 0.75, 0.02), std::tuple(aot::Int8Hooks(), 0.6, 0.1)}) {
+  // The cnn also saves values that are not packed. docs/memory.md has the figures.
+  const bool packs_all = GetParam() == "gpt";
+  for (const auto& [hooks, share, bound] : {std::tuple(aot::BFloat16Hooks(), packs_all ? 0.51 : 0.73, 0.02),
+                                            std::tuple(aot::Int8Hooks(), packs_all ? 0.26 : 0.55, 0.1)}) {
     SCOPED_TRACE(hooks.cache_key);
     const StepResult packed = Train(GetParam(), hooks);
     EXPECT_EQ(packed.losses[0], plain.losses[0]);  // the forward is the same

@@ -14,6 +14,7 @@
 
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/function_node.h"
+#include "runtime/autograd/grad_mode.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/higher_order/compiled.h"
 
@@ -118,6 +119,42 @@ TEST(DoubleBackwardTest, TheLastOfTheOrdersIsCaptured) {
   EXPECT_EQ(CompiledAutograd::Stats().captures, 1) << ::testing::PrintToString(CompiledAutograd::Reasons());
   EXPECT_EQ(CompiledAutograd::Stats().hits, 2);
   EXPECT_EQ(CompiledAutograd::Stats().walked_segments, 0) << ::testing::PrintToString(CompiledAutograd::Messages());
+}
+
+// CA-073: a backward with create_graph is walked in a scope, and so is the one that a node of it starts. Without
+// create_graph the outer one is captured.
+TEST(DoubleBackwardTest, ABackwardInsideOfARecordedOneIsWalkedLikeThat) {
+  Compiled f = CompileOf([](const Tensors& in) -> Tensors { return {in[0].pow(3)}; }, 1, 2);
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  const CompiledAutograd scope;
+  for (const bool records : {true, false}) {
+    Variable x = LeafOf({2});
+    const Variable other = LeafOf({3});
+    const auto inner = [&]() -> absl::Status {
+      const GradModeGuard grad(true);
+      return autograd::Backward({f({other})[0]}, {Ones(1)}, f.ops());
+    };
+    const auto plain = [&](autograd::BackwardContext&,
+                           absl::Span<Tensor> incoming) -> absl::StatusOr<autograd::Gradients> {
+      const absl::Status ran = inner();
+      if (!ran.ok()) return ran;
+      return autograd::Gradients{incoming[0]};
+    };
+    const auto recorded = [&](autograd::BackwardContext&,
+                              absl::Span<const Variable> incoming) -> absl::StatusOr<Variables> {
+      const absl::Status ran = inner();
+      if (!ran.ok()) return ran;
+      return Variables{incoming[0]};
+    };
+    const Variable y = f({(*autograd::ApplyFunction("Inner", {x}, {x.tensor()}, plain, recorded))[0]})[0];
+    const absl::Status ran = autograd::Backward({y}, {Ones(1)}, f.ops(), {.create_graph = records});
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_THAT(Values(x.grad()), ElementsAre(12));
+    EXPECT_THAT(Values(other.grad()), ElementsAre(27));
+    EXPECT_EQ(x.grad().requires_grad(), records);
+    EXPECT_EQ(CompiledAutograd::Stats().captures, records ? 0 : 1);
+    x.ClearGrad();  // a cycle of the graph and its gradient
+  }
 }
 
 // CA-079.

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "aot/capture/effects.h"
@@ -14,6 +16,7 @@
 #include "runtime/autograd/double_backward.h"
 #include "runtime/autograd/engine.h"
 #include "testing/higher_order/compiled.h"
+#include "testing/tolerance.h"
 
 namespace cotan::testing {
 namespace {
@@ -71,7 +74,13 @@ absl::StatusOr<Compiled> CompileModuleOf(const at::Tensor& x, const aot::Compile
   return Compiled::Load(model);
 }
 
-// The gradients of a gradient penalty with respect to parameters and input.
+// The sum of the squared gradients of an energy with respect to its input and to its parameter "second".
+double Penalty(Energy& energy, const at::Tensor& x) {
+  const Tensors gradients = torch::autograd::grad({energy.forward(x)}, {x, energy.second});
+  return (gradients[0].square().sum() + gradients[1].square().sum()).item<double>();
+}
+
+// The gradients of a gradient penalty with respect to parameters and input: those of eager, and central differences.
 TEST(ModulesTest, PenaltiesOfGradientsTrainParameters) {
   const at::Tensor x = Leaf(5, {2, 3});
   auto compiled = CompileModuleOf<Energy>(x, SecondOrder());
@@ -96,6 +105,19 @@ TEST(ModulesTest, PenaltiesOfGradientsTrainParameters) {
   ExpectNear(ToTorch(first.grad().tensor()), eager.first.grad());
   ExpectNear(ToTorch(second.grad().tensor()), eager.second.grad());
   ExpectNear(ToTorch(input.grad().tensor()), x.grad());
+
+  for (const auto& [name, parameter] : {std::pair("first", first), std::pair("second", second)}) {
+    SCOPED_TRACE(name);
+    const auto penalty_at = [&x, name = std::string(name)](const at::Tensor& moved) {
+      Energy energy;
+      energy.named_parameters()[name].set_data(moved.detach());
+      return Penalty(energy, x);
+    };
+    const at::Tensor differences = CentralDifferences(penalty_at, Energy().named_parameters()[name]);
+    ExpectNear(ToTorch(parameter.grad().tensor()), differences, kFiniteDifference);
+  }
+  const auto penalty_at = [&eager](const at::Tensor& moved) { return Penalty(eager, moved); };
+  ExpectNear(ToTorch(input.grad().tensor()), CentralDifferences(penalty_at, x), kFiniteDifference);
 }
 
 TEST(ModulesTest, AParameterThatWasUpdatedIsRefused) {
@@ -212,7 +234,7 @@ TEST(ModulesTest, SizesMayBeDynamic) {
   }
 }
 
-TEST(ModulesTest, TheCacheDistinguishesOrders) {
+TEST(ModulesTest, TheCacheDistinguishesOrdersAndAHitRuns) {
   aot::CompileOptions options = SecondOrder();
   options.cache_dir = ::testing::TempDir() + "/higher_order_cache";
   const auto function = [](const Tensors& in) -> Tensors { return {in[0].pow(3)}; };
@@ -226,6 +248,14 @@ TEST(ModulesTest, TheCacheDistinguishesOrders) {
   const aot::CompiledModel again = compile(2);
   EXPECT_EQ(again.cache().kind, aot::CacheOutcome::Kind::kHit);
   EXPECT_EQ(again.bytes(), second.bytes());
+  auto compiled = Compiled::Load(again);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const Tensors x = {Leaf(3, {2})}, tangents = {Constant(4, {2})};
+  const auto actual = CompiledOrders(*compiled, x, tangents);
+  ASSERT_TRUE(actual.ok()) << actual.status();
+  const TwoOrders expected = EagerOrders(function, x, tangents);
+  ExpectNear(actual->first[0], expected.first[0]);
+  ExpectNear(actual->second[0], expected.second[0]);
 }
 
 // --- what is refused ---------------------------------------------------------------

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "aot/compile.h"
 #include "aot/frontend/pt2/model.h"
 #include "aot/memory/fit_memory.h"
@@ -95,10 +96,10 @@ absl::StatusOr<PairBytes> MeasurePair(const std::string& path, const aot::Partit
   return bytes;
 }
 
-absl::StatusOr<std::map<std::string, ReferenceBytes>> ReadReferenceBytes(const std::string& path) {
+absl::StatusOr<References> ReadReferenceBytes(const std::string& path) {
   std::ifstream in(path);
   if (!in) return absl::NotFoundError(absl::StrCat(path, " cannot be read"));
-  std::map<std::string, ReferenceBytes> references;
+  References references;
   try {
     const Json file = Json::parse(in);
     for (const auto& [name, model] : file.at("models").items()) {
@@ -109,6 +110,14 @@ absl::StatusOr<std::map<std::string, ReferenceBytes>> ReadReferenceBytes(const s
     return absl::InvalidArgumentError(absl::StrCat(path, " was not written by record_saved_bytes.py: ", error.what()));
   }
   return references;
+}
+
+absl::StatusOr<ReferenceBytes> ReferenceOf(const References& references, const std::string& name) {
+  for (const std::string& each : {name, std::string(absl::StripSuffix(name, "_func"))}) {
+    const auto found = references.find(each);
+    if (found != references.end() && found->second.min_cut.has_value()) return found->second;
+  }
+  return absl::NotFoundError(absl::StrCat("there are no bytes of PyTorch for '", name, "'; run record_saved_bytes.py"));
 }
 
 }  // namespace cotan::testing

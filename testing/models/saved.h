@@ -33,9 +33,14 @@ struct ReferenceBytes {
   std::optional<int64_t> default_partition;
 };
 
+using References = std::map<std::string, ReferenceBytes>;
+
 // Returns the counts of the file that record_saved_bytes.py wrote, by name of the model.
 // NotFound: the file cannot be read. InvalidArgument: it was not written by that script.
-absl::StatusOr<std::map<std::string, ReferenceBytes>> ReadReferenceBytes(const std::string& path);
+absl::StatusOr<References> ReadReferenceBytes(const std::string& path);
+// Returns the counts of a model. The functional form of a network, NAME_func, has those of NAME if PyTorch cannot trace
+// it. NotFound: there is no count of min_cut.
+absl::StatusOr<ReferenceBytes> ReferenceOf(const References& references, const std::string& name);
 
 }  // namespace cotan::testing
 

@@ -2,7 +2,6 @@
 
 // Prints what the forwards of exported models save for their backwards; see --help.
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +9,8 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "testing/models/check.h"
@@ -18,7 +19,8 @@
 ABSL_FLAG(std::string, dir, "testing/models/data", "folder with NAME.pt2");
 ABSL_FLAG(std::string, references, "testing/models/data/saved_bytes.json", "file of record_saved_bytes.py");
 ABSL_FLAG(std::string, only, "", "only models whose name contains this");
-ABSL_FLAG(bool, check, false, "only default options; fail if a model saves more than PyTorch's min-cut partitioner");
+ABSL_FLAG(bool, check, false,
+          "only default options; fail if a model saves more than PyTorch's min-cut partitioner, or that is unknown");
 
 namespace cotan::testing {
 namespace {
@@ -40,11 +42,19 @@ void PrintColumns(const std::string& path) {
   }
 }
 
-// Prints the column of the default options. Returns whether the model saves at most what PyTorch saves.
-bool CheckColumn(const std::string& path, const ReferenceBytes& reference) {
+// Prints the column of the default options. Returns whether the model saves at most what PyTorch saves, and prints why
+// it does not.
+bool CheckColumn(const std::string& path, const absl::StatusOr<ReferenceBytes>& reference) {
   const absl::StatusOr<PairBytes> bytes = MeasurePair(path, {});
   PrintCell(bytes);
-  return bytes.ok() && (!reference.min_cut.has_value() || bytes->saved <= *reference.min_cut);
+  if (!bytes.ok() || !reference.ok()) {
+    const absl::Status& status = bytes.ok() ? reference.status() : bytes.status();
+    std::printf("  %s", std::string(status.message()).c_str());
+    return false;
+  }
+  if (bytes->saved <= *reference->min_cut) return true;
+  std::printf("  more than PyTorch");
+  return false;
 }
 
 int Run() {
@@ -61,24 +71,22 @@ int Run() {
   const std::vector<const char*> all = {"default", "min_cut", "budget 0.75", "0.5", "0.25", "0"};
   for (const char* column : checks ? std::vector<const char*>{"min_cut"} : all) std::printf(" %20s", column);
   std::printf("\n");
-  int too_much = 0;
+  int failures = 0;
   for (const std::string& path : *models) {
     const std::string file = path.substr(path.rfind('/') + 1);
     const std::string name = file.substr(0, file.rfind('.'));
     if (!absl::StrContains(name, absl::GetFlag(FLAGS_only))) continue;
-    const auto found = references->find(name);
-    const ReferenceBytes reference = found == references->end() ? ReferenceBytes() : found->second;
-    std::printf("%-24s %12s %12s", name.c_str(), Text(reference.default_partition).c_str(),
-                Text(reference.min_cut).c_str());
+    const absl::StatusOr<ReferenceBytes> reference = ReferenceOf(*references, name);
+    const ReferenceBytes counts = reference.ok() ? *reference : ReferenceBytes();
+    std::printf("%-24s %12s %12s", name.c_str(), Text(counts.default_partition).c_str(), Text(counts.min_cut).c_str());
     if (!checks) {
       PrintColumns(path);
     } else if (!CheckColumn(path, reference)) {
-      ++too_much;
-      std::printf("  more than PyTorch");
+      ++failures;
     }
     std::printf("\n");
   }
-  return too_much == 0 ? 0 : 1;
+  return failures == 0 ? 0 : 1;
 }
 
 }  // namespace
