@@ -155,16 +155,16 @@ void ExpectSameRange(SavedSlice actual, SavedSlice expected) {
 }
 
 void ExpectDerived(const DerivedMetadata& derived, const Json& golden) {
-  EXPECT_EQ(derived.mutated_inp_runtime_indices, golden["mutated_inp_runtime_indices"]);
+  EXPECT_EQ(Json(derived.mutated_inp_runtime_indices), golden["mutated_inp_runtime_indices"]);
   EXPECT_EQ(derived.num_mutated_inp_runtime_indices(), golden["num_mutated_inp_runtime_indices"]);
-  EXPECT_EQ(derived.mutated_graph_handled_indices, golden["mutated_graph_handled_indices"]);
+  EXPECT_EQ(Json(derived.mutated_graph_handled_indices), golden["mutated_graph_handled_indices"]);
   EXPECT_EQ(derived.num_mutated_graph_handled_indices(), golden["num_mutated_graph_handled_indices"]);
-  EXPECT_EQ(derived.mutated_graph_handled_indices_seen_by_autograd,
+  EXPECT_EQ(Json(derived.mutated_graph_handled_indices_seen_by_autograd),
             golden["mutated_graph_handled_indices_seen_by_autograd"]);
   EXPECT_EQ(derived.num_mutated_graph_handled_indices_seen_by_autograd(),
             golden["num_mutated_graph_handled_indices_seen_by_autograd"]);
-  EXPECT_EQ(derived.aliased_out_indices, golden["aliased_out_indices"]);
-  EXPECT_EQ(derived.unsafe_view_out_indices, golden["unsafe_view_out_indices"]);
+  EXPECT_EQ(Json(derived.aliased_out_indices), golden["aliased_out_indices"]);
+  EXPECT_EQ(Json(derived.unsafe_view_out_indices), golden["unsafe_view_out_indices"]);
   EXPECT_EQ(derived.num_unsafe_view_outputs(), golden["num_unsafe_view_outputs"]);
   EXPECT_EQ(derived.num_outputs, golden["num_outputs"]);
   EXPECT_EQ(derived.num_outputs_non_aliased, golden["num_outputs_non_aliased"]);
