@@ -98,11 +98,11 @@ const char* TrainUsage() {
 
 absl::StatusOr<TrainOptions> ParseTrainOptions(int argc, char** argv) {
   TrainOptions options;
-  optind = 0;  // begins anew, with GNU's extensions
+  optind = 0;  // starts from the first argument, with GNU's extensions
   opterr = 0;  // prints nothing
   while (true) {
     const int at = optind == 0 ? 1 : optind;
-    // The leading ':' tells a missing value from an unknown option.
+    // The leading ':' distinguishes a missing value from an unknown option.
     const int found = getopt_long(argc, argv, ":", kOptions, nullptr);
     if (found == -1) break;
     if (found == ':') return absl::InvalidArgumentError(absl::StrCat("'", argv[at], "' needs a value; see --help"));
