@@ -361,7 +361,8 @@ TEST_F(LinearAlgebraTest, AgreesWithTheReferenceForAllFunctionsLayoutsAndBatches
     ASSERT_TRUE(status.ok()) << status;
     ASSERT_TRUE(RunOp(reference::MakeLinearAlgebra, c.op, in, reference).ok());
     for (size_t i = 0; i < outputs.size(); ++i) {
-      EXPECT_LE(ErrorInUnits(outputs[i], expected[i].Values()), testing::kMatmul) << "output " << i;
+      // A solve is a chain of two products with factors.
+      EXPECT_LE(ErrorInUnits(outputs[i], expected[i].Values()), 2 * testing::kMatmul) << "output " << i;
       EXPECT_TRUE(GapsAreUntouched(outputs[i]));
     }
   }
