@@ -17,7 +17,7 @@ _FLAGS = {
 
 # The system's static libraries are not instrumented.
 _ENVIRONMENT = {
-    "ASAN_OPTIONS": "detect_container_overflow=0:detect_leaks=0",
+    "ASAN_OPTIONS": "allow_user_poisoning=0:detect_container_overflow=0:detect_leaks=0",
     "TSAN_OPTIONS": "halt_on_error=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
