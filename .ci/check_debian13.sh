@@ -46,6 +46,13 @@ make_root() {
   touch "$home/complete"
 }
 
+# Copies this machine's certificates, which may have the one of a proxy, into the root. A mount would keep dpkg from
+# replacing the file.
+copy_certificates() {
+  local certificates=/etc/ssl/certs/ca-certificates.crt
+  [[ ! -e $certificates ]] || cp "$certificates" "$root$certificates"
+}
+
 # Mounts in the root: this workspace in /cotan, LibTorch, and the folder shared beside the workspace in /shared.
 mount_folders() {
   local folder torch=$HOME/.cache/cotan/torch-$libtorch_version
@@ -54,8 +61,6 @@ mount_folders() {
   mount --bind . "$root/cotan"
   [[ ! -d $torch ]] || mount --bind "$torch" "$root/libtorch"
   [[ ! -d ../shared ]] || mount --bind ../shared "$root/shared"
-  # Those of this machine, which may have the one of a proxy.
-  mount --bind /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
 }
 
 # Runs the command in the root for $1 seconds.
@@ -111,6 +116,7 @@ trap finish EXIT
 
 command -v mmdebstrap > /dev/null || apt-get install --yes --quiet --no-install-recommends mmdebstrap
 make_root
+copy_certificates
 mount_folders
 if (($#)); then
   step="tests"

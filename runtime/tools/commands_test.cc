@@ -317,8 +317,8 @@ TEST(CommandsTest, MistakesAreExplained) {
   EXPECT_THAT(std::string(RunTool({"explain", "x"}).status.message()), HasSubstr("unknown command 'explain'"));
   EXPECT_TRUE(IsCommand("train"));
   EXPECT_FALSE(IsCommand("explain"));
-  EXPECT_TRUE(absl::IsNotFound(RunExternalCommand({"explain"})));
-  EXPECT_TRUE(absl::IsNotFound(RunExternalCommand({"../explain"})));
+  EXPECT_THAT(std::string(RunExternalCommand({"explain"}).message()), HasSubstr("there is no program cotan-explain"));
+  EXPECT_THAT(std::string(RunExternalCommand({"../explain"}).message()), HasSubstr("'../explain' is not a command"));
   EXPECT_THAT(std::string(RunTool({"bench", "x", "--stpes=3"}).status.message()),
               HasSubstr("there are: --threads, --steps"));
   EXPECT_THAT(std::string(RunTool({"bench", "x", "--steps=0"}).status.message()), HasSubstr("at least 1"));

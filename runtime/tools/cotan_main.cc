@@ -45,12 +45,9 @@ int main(int argc, char** argv) {
     std::cout << "cotan " << cotan::kVersion << "\n";
     return 0;
   }
-  if (!cotan::tools::IsCommand(arguments[0])) {
-    const absl::Status external = cotan::tools::RunExternalCommand(arguments);
-    if (!absl::IsNotFound(external)) {
-      std::cerr << "cotan: " << external.message() << "\n";
-      return 1;
-    }
+  if (arguments[0][0] != '-' && !cotan::tools::IsCommand(arguments[0])) {
+    std::cerr << "cotan: " << cotan::tools::RunExternalCommand(arguments).message() << "\n";
+    return 1;
   }
   const absl::Status status = cotan::tools::RunCommand(arguments, Open, std::cout);
   if (status.ok()) return 0;

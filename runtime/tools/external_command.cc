@@ -38,7 +38,7 @@ std::string BesideThisProgram(const std::string& program) {
 
 absl::Status RunExternalCommand(absl::Span<const char* const> arguments) {
   const std::string name = arguments.empty() ? "" : arguments[0];
-  if (!IsPlainName(name)) return absl::NotFoundError(absl::StrCat("'", name, "' is not a name of a command"));
+  if (!IsPlainName(name)) return absl::NotFoundError(absl::StrCat("'", name, "' is not a command; see cotan --help"));
   std::string program = absl::StrCat("cotan-", name);
   std::vector<std::string> words(arguments.begin(), arguments.end());
   words[0] = program;
@@ -46,8 +46,11 @@ absl::Status RunExternalCommand(absl::Span<const char* const> arguments) {
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   execvp(BesideThisProgram(program).c_str(), pointers.data());
-  const std::string message = absl::StrCat("cannot run '", program, "': ", std::strerror(errno));
-  return errno == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
+  if (errno == ENOENT) {
+    return absl::NotFoundError(absl::StrCat("unknown command '", name, "': there is no program ", program,
+                                            " beside cotan or in PATH; see cotan --help"));
+  }
+  return absl::UnavailableError(absl::StrCat("cannot run '", program, "': ", std::strerror(errno)));
 }
 
 }  // namespace cotan::tools

@@ -19,13 +19,13 @@
 #include <vector>
 
 #include "runtime/autograd/engine.h"
-#include "runtime/autograd/function_node.h"
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/multi_grad_hook.h"
 #include "runtime/autograd/node.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
+#include "testing/higher_order/identity_node.h"
 
 namespace cotan::testing {
 namespace {
@@ -388,23 +388,11 @@ TEST(ThreadCasesTest, TheGradModeOfANodeIsRestoredAfterAnInnerGradient) {
     modes.push_back(GradMode::enabled());
     return absl::OkStatus();
   };
-  const auto backward = [&](autograd::BackwardContext&,
-                            absl::Span<Tensor> incoming) -> absl::StatusOr<autograd::Gradients> {
-    const absl::Status ran = inner();
-    if (!ran.ok()) return ran;
-    return autograd::Gradients{incoming[0]};
-  };
-  const auto recorded = [&](autograd::BackwardContext&,
-                            absl::Span<const Variable> incoming) -> absl::StatusOr<Variables> {
-    const absl::Status ran = inner();
-    if (!ran.ok()) return ran;
-    return Variables{incoming[0]};
-  };
   for (const bool records : {false, true}) {
     const at::Tensor x = Leaf(0, {2});
     SquarePlus({EagerMode::apply(x, &eager_modes)})[0].backward(torch::ones({2}, torch::kDouble), records, records);
     const Variable ours = ToVariable(Leaf(0, {2}));
-    const Variables end = f({(*autograd::ApplyFunction("Mode", {ours}, {ours.tensor()}, backward, recorded))[0]});
+    const Variables end = f({IdentityNode(ours, inner)});
     const absl::Status ran = autograd::Backward(end, OnesOf(end[0]), f.ops(), {.create_graph = records});
     ASSERT_TRUE(ran.ok()) << ran;
     EXPECT_TRUE(GradMode::enabled());

@@ -21,9 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "aot/blocks/block.h"
 #include "aot/compile.h"
-#include "aot/frontend/pt2/archive_builder.h"
 #include "aot/frontend/pt2/model.h"
-#include "aot/frontend/pt2/program_builder.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -35,6 +33,7 @@
 #include "runtime/tools/adapters.h"
 #include "runtime/tools/commands.h"
 #include "testing/e2e/compiled_trainer.h"
+#include "testing/e2e/gated_archive.h"
 
 namespace cotan::testing {
 namespace {
@@ -95,54 +94,9 @@ absl::StatusOr<aot::CompiledModel> CompileGated(aot::CompileOptions options, int
   return aot::CompileModule(aot::AdaptFactory([] { return std::make_shared<Gated>(); }), {Input(rank, 0)}, options);
 }
 
-// How an archive writes a linear layer: as one op, or as a product with the transposed weight, for matrices only.
-enum class Layers { kLinear, kProducts };
-
-// Writes an archive of Gated without adapters, for inputs with `rank` dimensions, and returns its path.
-std::string WriteGated(int64_t rank, Layers layers) {
-  using aot::pt2::Float;
-  using aot::pt2::Sizes;
-  using aot::pt2::Value;
-  aot::pt2::ProgramBuilder b;
-  const std::string width = absl::StrCat(kWidth);
-  const aot::pt2::SizeTexts sizes = rank == 2 ? aot::pt2::SizeTexts{"6", width} : aot::pt2::SizeTexts{"3", "5", width};
-  const auto layer = [&](const std::string& name, const std::string& x, bool has_bias) {
-    b.Enter(name, "torch.nn.Linear");
-    const std::string weight = Value(b.Parameter(name + ".weight", {kWidth, kWidth}));
-    const std::string bias = has_bias ? Value(b.Parameter(name + ".bias", {kWidth})) : "";
-    std::string y;
-    if (layers == Layers::kLinear) {
-      aot::pt2::OpArguments arguments = {{"input", Value(x)}, {"weight", weight}};
-      if (has_bias) arguments.emplace_back("bias", bias);
-      y = b.Op("aten.linear.default", arguments);
-    } else {
-      const std::string transposed =
-          Value(b.Op("aten.permute.default", {{"self", weight}, {"dims", Sizes({"1", "0"})}}));
-      y = has_bias ? b.Op("aten.addmm.default", {{"self", bias}, {"mat1", Value(x)}, {"mat2", transposed}})
-                   : b.Op("aten.mm.default", {{"self", Value(x)}, {"mat2", transposed}});
-    }
-    b.Leave();
-    return y;
-  };
-  const std::string x = b.Input("x", DType::kFloat32, sizes);
-  const std::string q = layer("q_proj", x, /*has_bias=*/true);
-  const std::string v = b.Op("aten.sigmoid.default", {{"self", Value(layer("v_proj", x, /*has_bias=*/false))}});
-  const std::string gated = b.Op("aten.mul.Tensor", {{"self", Value(q)}, {"other", Value(v)}});
-  const std::string norm = b.Op("aten.layer_norm.default", {{"input", Value(gated)},
-                                                            {"normalized_shape", Sizes({width})},
-                                                            {"weight", Value(b.Parameter("norm.weight", {kWidth}))},
-                                                            {"bias", Value(b.Parameter("norm.bias", {kWidth}))},
-                                                            {"eps", Float(1e-5)}});
-  const std::string y =
-      b.Op("aten.add.Tensor", {{"self", Value(layer("out", norm, /*has_bias=*/true))}, {"other", Value(x)}});
-  b.Describe(y, DType::kFloat32, sizes);
-  b.Output(y);
-  return aot::pt2::WriteArchive("gated.pt2", b.Files());
-}
-
-// Compiles the archive of WriteGated(), which is that of the method "eval", too.
-absl::StatusOr<aot::CompiledModel> CompileArchive(aot::CompileOptions options, int64_t rank, Layers layers) {
-  COTAN_ASSIGN_OR_RETURN(const aot::pt2::Model model, aot::pt2::Model::Load(WriteGated(rank, layers)));
+// Compiles the archive of Gated without adapters, which is that of the method "eval", too.
+absl::StatusOr<aot::CompiledModel> CompileArchive(aot::CompileOptions options, int64_t rank, LinearForm form) {
+  COTAN_ASSIGN_OR_RETURN(const aot::pt2::Model model, aot::pt2::Model::Load(WriteGatedArchive(kWidth, rank, form)));
   options.loss.targets = {Input(rank, 0)};
   return aot::CompilePt2(model, {Input(rank, 0)}, options, &model);
 }
@@ -246,13 +200,13 @@ TEST_P(LoraTest, StepsEqualThoseOfEagerWithTheSameAdapters) {
 }
 
 TEST_P(LoraTest, StepsOfAnArchiveEqualThoseOfEager) {
-  const auto model = CompileArchive(Options({"*_proj"}), GetParam(), Layers::kLinear);
+  const auto model = CompileArchive(Options({"*_proj"}), GetParam(), LinearForm::kOp);
   ASSERT_TRUE(model.ok()) << model.status();
   ExpectStepsOfEager(*model, GetParam());
 }
 
 TEST(LoraArchiveTest, ProductsWithTransposedWeightsAreLinearLayers) {
-  const auto model = CompileArchive(Options({"*_proj"}), 2, Layers::kProducts);
+  const auto model = CompileArchive(Options({"*_proj"}), 2, LinearForm::kProduct);
   ASSERT_TRUE(model.ok()) << model.status();
   ExpectStepsOfEager(*model, 2);
 }
@@ -402,7 +356,7 @@ TEST_F(LoraExportTest, AMergedModelNeedsNoAdapters) {
 }
 
 TEST(LoraArchiveTest, TheToolWritesTrainedAdaptersWithTheNamesOfPeft) {
-  const auto model = CompileArchive(Options({"*_proj"}), 3, Layers::kLinear);
+  const auto model = CompileArchive(Options({"*_proj"}), 3, LinearForm::kOp);
   ASSERT_TRUE(model.ok()) << model.status();
   const std::string folder = absl::StrCat(::testing::TempDir(), "/archive_adapters");
   std::filesystem::create_directory(folder);

@@ -17,6 +17,7 @@
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/higher_order/compiled.h"
+#include "testing/higher_order/identity_node.h"
 
 namespace cotan::testing {
 namespace {
@@ -134,19 +135,7 @@ TEST(DoubleBackwardTest, ABackwardInsideOfARecordedOneIsWalkedLikeThat) {
       const GradModeGuard grad(true);
       return autograd::Backward({f({other})[0]}, {Ones(1)}, f.ops());
     };
-    const auto plain = [&](autograd::BackwardContext&,
-                           absl::Span<Tensor> incoming) -> absl::StatusOr<autograd::Gradients> {
-      const absl::Status ran = inner();
-      if (!ran.ok()) return ran;
-      return autograd::Gradients{incoming[0]};
-    };
-    const auto recorded = [&](autograd::BackwardContext&,
-                              absl::Span<const Variable> incoming) -> absl::StatusOr<Variables> {
-      const absl::Status ran = inner();
-      if (!ran.ok()) return ran;
-      return Variables{incoming[0]};
-    };
-    const Variable y = f({(*autograd::ApplyFunction("Inner", {x}, {x.tensor()}, plain, recorded))[0]})[0];
+    const Variable y = f({IdentityNode(x, inner)})[0];
     const absl::Status ran = autograd::Backward({y}, {Ones(1)}, f.ops(), {.create_graph = records});
     ASSERT_TRUE(ran.ok()) << ran;
     EXPECT_THAT(Values(x.grad()), ElementsAre(12));

@@ -29,7 +29,8 @@ absl::StatusOr<Counters> Execute(const Program& program, const Launch& launch, G
   }
   size_t num_started = 0;
   std::vector<std::unique_ptr<BlockExecutor>> running;
-  for (int64_t i = 0; i < ResidentBlocks(program, launch); ++i) {
+  const int64_t resident = ResidentBlocks(program, launch);
+  for (int64_t i = 0; i < resident; ++i) {
     const uint64_t seed = launch.seed == 0 ? 0 : launch.seed + static_cast<uint64_t>(i);
     running.push_back(std::make_unique<BlockExecutor>(program, launch, shared, seed));
     running.back()->Start(blocks[num_started++]);
