@@ -109,7 +109,9 @@ TEST(AllocationTest, EachAllocationOfSavingAndLoadingStatesMayFail) {
               const cotan_status status = cotan_session_load_checkpoint(other.get(), path.c_str());
               const int left = allocations_left;
               allocations_left = -1;
-              if (status != COTAN_OK) EXPECT_EQ(StateOf(other.get(), "weight"), before) << ++failed;
+              if (status != COTAN_OK) {
+                EXPECT_EQ(StateOf(other.get(), "weight"), before) << ++failed;
+              }
               allocations_left = left;
               return status;
             }),

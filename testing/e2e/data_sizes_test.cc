@@ -234,7 +234,9 @@ TEST_F(DetectorTest, ForwardAndBackwardAreEagers) {
     const absl::StatusOr<Tensors> results = CallMethod(*session_, "forward", inputs);
     ASSERT_TRUE(results.ok()) << results.status();
     ASSERT_EQ((*results)[0].sizes(), expected[0].sizes());
-    if (count > 0) EXPECT_LE(ErrorOf((*results)[0], expected[0]), kModelGradient);
+    if (count > 0) {
+      EXPECT_LE(ErrorOf((*results)[0], expected[0]), kModelGradient);
+    }
     const absl::StatusOr<Tensors> gradients = CallMethod(*session_, "backward", {tangent});
     ASSERT_TRUE(gradients.ok()) << gradients.status();
     for (const auto& parameter : eager_->named_parameters()) {

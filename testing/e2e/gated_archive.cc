@@ -15,7 +15,8 @@ std::string WriteGatedArchive(int64_t width, int64_t rank, LinearForm form) {
   using aot::pt2::Value;
   aot::pt2::ProgramBuilder b;
   const std::string columns = absl::StrCat(width);
-  const aot::pt2::SizeTexts sizes = rank == 2 ? aot::pt2::SizeTexts{"6", columns} : aot::pt2::SizeTexts{"3", "5", columns};
+  const aot::pt2::SizeTexts sizes =
+      rank == 2 ? aot::pt2::SizeTexts{"6", columns} : aot::pt2::SizeTexts{"3", "5", columns};
   const auto layer = [&](const std::string& name, const std::string& x, bool has_bias) {
     b.Enter(name, "torch.nn.Linear");
     const std::string weight = Value(b.Parameter(name + ".weight", {width, width}));
