@@ -61,7 +61,7 @@ class Lanes {
   struct Piece {
     MemoryAccess access;
     int lane = 0;
-    std::vector<bool> before;  // [piece]: ends before this one begins
+    std::vector<bool> before = {};  // [piece]: ends before this one begins
   };
   static constexpr int kNone = -1;
 
