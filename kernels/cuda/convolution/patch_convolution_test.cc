@@ -26,7 +26,6 @@ namespace {
 
 using cotan::testing::ErrorInUnits;
 using cotan::testing::GapsAreUntouched;
-using cotan::testing::HostTensor;
 using cotan::testing::TestSeed;
 using testing::ConvolutionCase;
 using testing::ConvolutionOperands;
