@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A repository that is a folder beside this file."""
 
 def _folder_repository_impl(rctx):

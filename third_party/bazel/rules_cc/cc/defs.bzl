@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Bazel's own build files load from @rules_cc: native rules under another name."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
