@@ -25,7 +25,7 @@ struct ImportedOp {
 };
 
 // Returns the node of an op other than a view. Unimplemented: an effect, which has a token in graphs, or an op of a
-// newer version.
+// newer version. InvalidArgument: it has too few operands.
 absl::StatusOr<ImportedOp> ImportKernelOp(const serialization::Op& op, absl::Span<const ValueId> operands);
 
 // Appends the view of `source` that one step computes. Unimplemented: no prim op computes it.

@@ -53,6 +53,8 @@ class CaptureRun {
  public:
   CaptureRun(autograd::BackwardRun& run, CaptureState& state, const CaptureSettings& settings);
 
+  // Runs the backward. FailedPrecondition: an unpack hook has added a post-hook to a node that is captured. Errors of
+  // nodes, hooks and linked programs.
   absl::Status Execute();
 
  private:

@@ -19,7 +19,8 @@ EffectKind KindOf(const serialization::Effect& effect);
 
 // Returns a kernel that copies its one input, which has the dtype and layout of `value` on `device`, to the
 // host and calls the handler. `handlers` may be null, which means no handlers; afterwards it only
-// identifies them (RunningHandler).
+// identifies them (RunningHandler). Its Run() returns the errors of the handler, and InvalidArgument if an assertion
+// without a handler does not hold.
 // FailedPrecondition: a print or metric without a handler.
 // ResourceExhausted: the host has not enough memory.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareEffect(const serialization::Effect& effect, const TensorSpec& value,

@@ -51,7 +51,7 @@ class SizingChain {
   absl::Span<const Tensor> inputs() const { return parts_.back().continued; }
   // Returns the values of the dynamic dimensions, for MethodPlans::Prepare().
   const DimVector& symbols() const { return symbols_; }
-  // Returns the plans of the sizing methods, in the order in which they run.
+  // Returns the plans of the sizing methods, in the order in which they run. FailedPrecondition: there was no Run().
   absl::StatusOr<std::vector<const Plan*>> LastPlans() const;
 
  private:

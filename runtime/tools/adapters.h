@@ -34,7 +34,7 @@ absl::Status SaveAdapters(const Session& session, const std::string& folder);
 
 // Writes "model.safetensors" to an existing folder: all parameters and persistent buffers of the model, under its own
 // names, with weight + scaling * up * down in place of each adapted weight.
-// Errors: see SaveAdapters().
+// FailedPrecondition: an adapted weight is quantized. Other errors: see SaveAdapters().
 absl::Status SaveMerged(const Session& session, const std::string& folder);
 
 }  // namespace cotan::tools

@@ -91,6 +91,7 @@ class Trainer {
   // or the hyperparameter "clip_norm"; or data do not fit the program. The message names the option and the compile
   // option, or the column.
   // NotFound: there is no such column, or the program has no "train_step", or, with `held_out`, no "eval".
+  // Unimplemented: accumulated gradients are neither f32 nor f64.
   // Errors of BatchFeed::Create(), ExponentialAverage::Create() and Session.
   static absl::StatusOr<Trainer> Create(Session* session, const Dataset& train, const std::optional<Dataset>& held_out,
                                         const TrainerOptions& options);

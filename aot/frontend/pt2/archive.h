@@ -29,11 +29,11 @@ class Archive {
   // Opens an archive file.
   // Errors of MappedFile::Open(). InvalidArgument: the file is not a zip archive, or damaged; a
   // name is absolute, leads outside ("..") or occurs twice; a file is compressed or encrypted,
-  // which torch.export never writes; files claim more bytes than the archive has. Every message has
-  // `path`.
+  // which torch.export never writes; files claim more bytes than the archive has.
+  // ResourceExhausted: there is not enough memory. Every message has `path`.
   static absl::StatusOr<Archive> Open(const std::string& path);
   // Opens an archive in memory, borrowed for the lifetime of the object. `name` replaces the path
-  // in messages. InvalidArgument as for Open().
+  // in messages. InvalidArgument, ResourceExhausted: as for Open().
   static absl::StatusOr<Archive> FromBytes(absl::string_view bytes, const std::string& name);
 
   // Returns the names of all files in the order of the archive, without folders.

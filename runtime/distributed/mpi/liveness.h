@@ -68,7 +68,7 @@ class Liveness {
   void Leave(int64_t exchanges);
 
  private:
-  // One line of the conversation of neighbours.
+  // A message between neighbours.
   struct Message {
     int32_t reason = 0;  // EndedRank::Reason; 0: the sender is alive
     int32_t rank = 0;

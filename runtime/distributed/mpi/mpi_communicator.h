@@ -18,9 +18,9 @@
 namespace cotan {
 
 struct MpiOptions {
-  // How long a rank waits for another one that lives, in a collective and when the group is made.
+  // How long a rank waits for another one that has not ended, in a collective and when the group is made.
   absl::Duration timeout = absl::Minutes(10);
-  // How long a rank may say nothing, before the others take its machine or its network for down.
+  // How long a rank may say nothing before the others assume that its machine or its network is down.
   absl::Duration silence = absl::Seconds(30);
   // Name or IPv4 address under which the other ranks reach this one. Empty: the name of this machine.
   std::string host = "";

@@ -24,7 +24,7 @@ using WrappedResult = std::variant<WrappedVariable, NoneValue, bool, int64_t, do
 struct FunctionStats {
   int64_t calls = 0;
   int64_t write_backs = 0;         // mutated arguments whose new data was written back
-  int64_t copies_elided = 0;       // write backs whose data was computed in the argument's memory
+  int64_t copies_elided = 0;       // write-backs whose data was computed in the argument's memory
   int64_t saved_without_copy = 0;  // saved values that share the memory of an argument or result
   int64_t saved_reused = 0;        // saved values placed in recycled buffers
   int64_t backwards = 0;
