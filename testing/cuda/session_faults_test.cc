@@ -21,7 +21,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/cuda/register_cuda.h"
-#include "kernels/cuda/testing/sim_device.h"
+#include "kernels/cuda/testing/test_device.h"
 #include "runtime/distributed/single_rank.h"
 #include "runtime/session.h"
 #include "runtime/session/checkpoint.h"
@@ -32,17 +32,17 @@
 namespace cotan::testing {
 namespace {
 
-using cuda::testing::SimDevice;
+using cuda::testing::TestDevice;
 
 std::string TestFolder() { return std::getenv("TEST_TMPDIR"); }
 
-std::unique_ptr<SimDevice> NewDevice(const std::string& kernel_cache = TestFolder() + "/kernels") {
-  absl::StatusOr<std::unique_ptr<SimDevice>> device = SimDevice::Create({.kernel_cache = kernel_cache});
+std::unique_ptr<TestDevice> NewDevice(const std::string& kernel_cache = TestFolder() + "/kernels") {
+  absl::StatusOr<std::unique_ptr<TestDevice>> device = TestDevice::Create({.kernel_cache = kernel_cache});
   EXPECT_TRUE(device.ok()) << device.status();
   return *std::move(device);
 }
 
-Session OnGpu(SimDevice& gpu) {
+Session OnGpu(TestDevice& gpu) {
   return *Session::Create(LinearRegression().Load(), {.kernels = &CudaKernels(), .device = &gpu.device()});
 }
 
@@ -66,7 +66,7 @@ std::string ReadAll(const std::string& path) {
 
 // Trains on a GPU and saves without end. Says that it saves by creating the file `ready`.
 [[noreturn]] void SaveForever(const std::string& path, const std::string& ready) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = OnGpu(*gpu);
   for (;;) {
     Train(session, 1);
@@ -75,6 +75,7 @@ std::string ReadAll(const std::string& path) {
   }
 }
 
+// The first test: a process that has used a GPU cannot use it in a child.
 TEST(CudaSessionFaultsTest, AKilledProcessLeavesAWholeCheckpointForBothDevices) {
   const std::string folder = TestFolder() + "/killed";
   std::filesystem::create_directory(folder);
@@ -94,7 +95,7 @@ TEST(CudaSessionFaultsTest, AKilledProcessLeavesAWholeCheckpointForBothDevices) 
     const absl::Status read = on_cpu.LoadCheckpoint(path);
     ASSERT_TRUE(read.ok()) << read;
   }
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session on_gpu = OnGpu(*gpu);
   ASSERT_TRUE(on_gpu.LoadCheckpoint(path).ok());
   ASSERT_TRUE(on_gpu.SaveCheckpoint(path).ok());  // removes the temporary files of the dead
@@ -118,7 +119,7 @@ class FullDisk final : public FileSystem {
 
 TEST(CudaSessionFaultsTest, AFullDiskLeavesTheOldCheckpointAndTheSession) {
   const std::string path = TestFolder() + "/full.safetensors";
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = OnGpu(*gpu);
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   const std::string old_file = ReadAll(path);
@@ -142,7 +143,7 @@ TEST(CudaSessionFaultsTest, AKernelCacheThatCannotBeWrittenDoesNotStopTraining) 
   const std::string path = TestFolder() + "/no_folder";
   std::ofstream(path) << "a file";
   for (const std::string& folder : {path, path + "/kernels"}) {
-    const std::unique_ptr<SimDevice> gpu = NewDevice(folder);
+    const std::unique_ptr<TestDevice> gpu = NewDevice(folder);
     Session session = OnGpu(*gpu);
     const std::string states = StateBytes(session);
     Train(session, 3);
@@ -154,7 +155,7 @@ TEST(CudaSessionFaultsTest, AKernelCacheThatCannotBeWrittenDoesNotStopTraining) 
 }
 
 TEST(CudaSessionFaultsTest, BadArgumentsAreRefusedWithTheTextOfTheCpu) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session on_gpu = OnGpu(*gpu);
   Session on_cpu = OnCpu();
   Train(on_gpu, 2);
@@ -186,7 +187,7 @@ TEST(CudaSessionFaultsTest, BadArgumentsAreRefusedWithTheTextOfTheCpu) {
 
 TEST(CudaSessionFaultsTest, ABadCheckpointIsRefusedWithTheTextOfTheCpuAndChangesNothing) {
   const std::string path = TestFolder() + "/bad.safetensors";
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session on_gpu = OnGpu(*gpu);
   Session on_cpu = OnCpu();
   ASSERT_TRUE(on_gpu.SaveCheckpoint(path).ok());
@@ -209,7 +210,7 @@ TEST(CudaSessionFaultsTest, ABadCheckpointIsRefusedWithTheTextOfTheCpuAndChanges
 TEST(CudaSessionFaultsTest, ADataParallelProgramIsRefused) {
   const auto program = Program::Load("examples/data_parallel/digits_parallel.cotan");
   ASSERT_TRUE(program.ok()) << program.status();
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   SingleRank rank;
   const absl::Status status =
       Session::Create(*program, {.kernels = &CudaKernels(), .device = &gpu->device(), .communicator = &rank}).status();

@@ -18,6 +18,7 @@
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/cuda/register_cuda.h"
 #include "kernels/cuda/testing/sim_device.h"
+#include "kernels/cuda/testing/test_device.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/testing/program_builder.h"
 
@@ -25,6 +26,7 @@ namespace cotan::testing {
 namespace {
 
 using cuda::testing::SimDevice;
+using cuda::testing::TestDevice;
 using serialization::Effect;
 using serialization::Op;
 using serialization::State;
@@ -33,17 +35,23 @@ using ::testing::HasSubstr;
 
 const Sizes kFour = {"4"};
 
-std::unique_ptr<SimDevice> NewDevice(SimDevice::Options options = {}) {
-  absl::StatusOr<std::unique_ptr<SimDevice>> device = SimDevice::Create(options);
+std::unique_ptr<TestDevice> NewDevice(SimDevice::Options options = {}) {
+  absl::StatusOr<std::unique_ptr<TestDevice>> device = TestDevice::Create(options);
   EXPECT_TRUE(device.ok()) << device.status();
   return *std::move(device);
 }
 
-Session NewSession(std::shared_ptr<const Program> program, SimDevice& gpu, const EffectHandlers& effects = {}) {
+Session NewSession(std::shared_ptr<const Program> program, TestDevice& gpu, const EffectHandlers& effects = {}) {
   absl::StatusOr<Session> session =
       Session::Create(std::move(program), {.kernels = &CudaKernels(), .device = &gpu.device(), .effects = effects});
   EXPECT_TRUE(session.ok()) << session.status();
   return *std::move(session);
+}
+
+// Checks how many graphs a simulated GPU has launched.
+void ExpectGraphLaunches(TestDevice& gpu, int64_t launches) {
+  if (gpu.simulated() == nullptr) return;
+  EXPECT_EQ(gpu.simulated()->gpu().statistics().graph_launches, launches);
 }
 
 // Another `shift` gives other values.
@@ -77,7 +85,7 @@ std::string ReadFile(const std::string& path) {
 }
 
 TEST(CudaSessionTest, AnErrorOfAValueComesLaterAndLeavesStatesAsTheyWere) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   const std::shared_ptr<const Program> program = CountedGather();
   Session session = NewSession(program, *gpu);
   const Tensor good = *Tensor::From<int64_t>({3, -1}, {2});
@@ -99,7 +107,7 @@ TEST(CudaSessionTest, AnErrorOfAValueComesLaterAndLeavesStatesAsTheyWere) {
 }
 
 TEST(CudaSessionTest, AnErrorInARecordedStepLeavesStatesAndTheRecordingAsTheyWere) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   const std::shared_ptr<const Program> program = CountedGather();
   Session session = NewSession(program, *gpu);
   const MethodHandle run = *session.FindMethod("run");
@@ -113,7 +121,7 @@ TEST(CudaSessionTest, AnErrorInARecordedStepLeavesStatesAndTheRecordingAsTheyWer
   ASSERT_TRUE(call(0).ok());   // recorded
   ASSERT_TRUE(session.Synchronize().ok());
   ASSERT_TRUE(call(4).ok());
-  EXPECT_EQ(gpu->gpu().statistics().graph_launches, 2);
+  ExpectGraphLaunches(*gpu, 2);
   const absl::Status status = session.Synchronize();
 
   Session on_cpu = *Session::Create(program, {.kernels = &CpuKernels(), .threads = 1});
@@ -124,7 +132,7 @@ TEST(CudaSessionTest, AnErrorInARecordedStepLeavesStatesAndTheRecordingAsTheyWer
   ASSERT_TRUE(call(1).ok());
   EXPECT_THAT(*results[0].ToVector<float>(), ElementsAre(6, 4));
   EXPECT_THAT(*session.State("s")->ToVector<float>(), ElementsAre(4, 5, 6, 7));
-  EXPECT_EQ(gpu->gpu().statistics().graph_launches, 3);
+  ExpectGraphLaunches(*gpu, 3);
 }
 
 TEST(CudaSessionTest, ChecksOfIndicesAreOneLaunchWithTheErrorOfTheFirst) {
@@ -138,7 +146,7 @@ TEST(CudaSessionTest, ChecksOfIndicesAreOneLaunchWithTheErrorOfTheFirst) {
     m.Output(name, checked);
   }
   const std::shared_ptr<const Program> loaded = program.Load();
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = NewSession(loaded, *gpu);
   Session on_cpu = *Session::Create(loaded, {.kernels = &CpuKernels(), .threads = 1});
   const Tensor good = *Tensor::From<int64_t>({0, 1, 2, 4}, {4});
@@ -147,7 +155,9 @@ TEST(CudaSessionTest, ChecksOfIndicesAreOneLaunchWithTheErrorOfTheFirst) {
   const auto results = session.Run("run", {good, good, good});
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_THAT(*(*results)[2].ToVector<int64_t>(), ElementsAre(0, 1, 2, 4));
-  EXPECT_EQ(gpu->gpu().statistics().kernel_launches, 1);
+  if (SimDevice* const simulated = gpu->simulated(); simulated != nullptr) {
+    EXPECT_EQ(simulated->gpu().statistics().kernel_launches, 1);
+  }
   for (const std::vector<Tensor>& arguments :
        {std::vector<Tensor>{good, good, bad}, {good, bad, worse}, {worse, bad, good}}) {
     ASSERT_TRUE(session.Run("run", arguments).ok());
@@ -156,7 +166,7 @@ TEST(CudaSessionTest, ChecksOfIndicesAreOneLaunchWithTheErrorOfTheFirst) {
 }
 
 TEST(CudaSessionTest, CopyingAResultReturnsTheErrorOnce) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = NewSession(CountedGather(), *gpu);
   const auto results = session.Run("run", {*Tensor::From<int64_t>({0, 4}, {2})});
   ASSERT_TRUE(results.ok());
@@ -165,7 +175,7 @@ TEST(CudaSessionTest, CopyingAResultReturnsTheErrorOnce) {
 }
 
 TEST(CudaSessionTest, CheckpointsOfCpuAndGpuAreTheSameFiles) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   const std::shared_ptr<const Program> program = LinearRegression().Load();
   Session on_cpu = *Session::Create(program, {.kernels = &CpuKernels(), .threads = 1});
   ASSERT_TRUE(on_cpu.Run("train_step", Batch(5)).ok());
@@ -184,7 +194,7 @@ TEST(CudaSessionTest, CheckpointsOfCpuAndGpuAreTheSameFiles) {
 }
 
 TEST(CudaSessionTest, RandomDrawsAreTheBitsOfTheCpu) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   const auto make = [] {
     ProgramBuilder program;
     const uint32_t rng = program.AddState("rng", State::RNG, DType::kInt64, {"2"}, 0);
@@ -204,7 +214,7 @@ TEST(CudaSessionTest, RandomDrawsAreTheBitsOfTheCpu) {
 }
 
 TEST(CudaSessionTest, SizesMayChangeFromCallToCall) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   const std::shared_ptr<const Program> program = LinearRegression().Load();
   Session on_cpu = *Session::Create(program, {.kernels = &CpuKernels(), .threads = 1});
   Session on_gpu = NewSession(program, *gpu);
@@ -219,7 +229,7 @@ TEST(CudaSessionTest, SizesMayChangeFromCallToCall) {
 }
 
 TEST(CudaSessionTest, ArgumentsMayBeOnTheDeviceAndStrided) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   const std::shared_ptr<const Program> program = LinearRegression().Load();
   Session session = NewSession(program, *gpu);
   const Tensor dense = Batch(4)[0];
@@ -246,7 +256,7 @@ TEST(CudaSessionTest, ArgumentsOnTheHostThatAProgramWritesAreWritten) {
   serialization::InputUpdate& update = *m.proto().add_input_updates();
   update.set_input(0);
   update.set_value(y);
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = NewSession(program.Load(), *gpu);
   const Tensor dense = *Tensor::From<float>({1, 2, 3, 4}, {2, 2});
   ASSERT_TRUE(session.Run("run", {dense}).ok());
@@ -258,7 +268,7 @@ TEST(CudaSessionTest, ArgumentsOnTheHostThatAProgramWritesAreWritten) {
 }
 
 TEST(CudaSessionTest, CopiesBetweenHostAndDeviceKeepLayouts) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = NewSession(LinearRegression().Load(), *gpu);
   const Tensor host = *Tensor::From<float>({1, 2, 3, 4, 5, 6}, {2, 3});
   const Tensor device = *Tensor::EmptyStrided(DType::kFloat32, {{2, 3}, {1, 2}, 0}, gpu->device());
@@ -272,7 +282,7 @@ TEST(CudaSessionTest, CopiesBetweenHostAndDeviceKeepLayouts) {
 }
 
 TEST(CudaSessionTest, AHostArgumentMayChangeAsSoonAsTheCallReturns) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = NewSession(LinearRegression().Load(), *gpu);
   const Tensor x = Batch(4)[0];
   const std::vector<float> expected = *(*session.Run("eval", {x}))[0].ToVector<float>();
@@ -283,21 +293,23 @@ TEST(CudaSessionTest, AHostArgumentMayChangeAsSoonAsTheCallReturns) {
 }
 
 TEST(CudaSessionTest, AStepIsRecordedOnceForEachSetOfAddresses) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  if (TestDevice::IsGpu()) GTEST_SKIP() << "a GPU does not count calls";
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = NewSession(LinearRegression().Load(), *gpu);
   const MethodHandle step = *session.FindMethod("train_step");
   std::vector<Tensor> results(static_cast<size_t>(session.NumResults(step)));
   const std::vector<Tensor> batch = Batch(4);
   for (int i = 0; i < 6; ++i) ASSERT_TRUE(session.Run(step, batch, absl::MakeSpan(results)).ok());
   ASSERT_TRUE(session.Synchronize().ok());
-  const cuda::sim::Statistics counts = gpu->gpu().statistics();
+  const cuda::sim::Statistics counts = gpu->simulated()->gpu().statistics();
   EXPECT_EQ(counts.graph_launches, 5);
   EXPECT_EQ(counts.calls.at("cuStreamBeginCapture_v2"), 1);
 }
 
 TEST(CudaSessionTest, AStepNeitherWaitsNorAllocates) {
+  if (TestDevice::IsGpu()) GTEST_SKIP() << "a GPU does not count calls";
   for (const bool records_work : {true, false}) {
-    const std::unique_ptr<SimDevice> gpu = NewDevice({.records_work = records_work});
+    const std::unique_ptr<TestDevice> gpu = NewDevice({.records_work = records_work});
     Session session = NewSession(LinearRegression().Load(), *gpu);
     const MethodHandle step = *session.FindMethod("train_step");
     std::vector<Tensor> results(static_cast<size_t>(session.NumResults(step)));
@@ -305,9 +317,9 @@ TEST(CudaSessionTest, AStepNeitherWaitsNorAllocates) {
     for (Tensor& argument : batch) argument = *argument.ToDevice(gpu->device());
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.Run(step, batch, absl::MakeSpan(results)).ok());
     ASSERT_TRUE(session.Synchronize().ok());
-    gpu->gpu().ResetStatistics();
+    gpu->simulated()->gpu().ResetStatistics();
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.Run(step, batch, absl::MakeSpan(results)).ok());
-    const cuda::sim::Statistics counts = gpu->gpu().statistics();
+    const cuda::sim::Statistics counts = gpu->simulated()->gpu().statistics();
     EXPECT_EQ(counts.synchronizations, 0);
     EXPECT_EQ(counts.allocations, 0);
     EXPECT_EQ(counts.host_allocations, 0);
@@ -317,7 +329,7 @@ TEST(CudaSessionTest, AStepNeitherWaitsNorAllocates) {
 }
 
 TEST(CudaSessionTest, AHyperparameterMayChangeBetweenRecordedSteps) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   const std::shared_ptr<const Program> program = LinearRegression().Load();
   Session on_cpu = *Session::Create(program, {.kernels = &CpuKernels(), .threads = 1});
   Session on_gpu = NewSession(program, *gpu);
@@ -337,7 +349,7 @@ TEST(CudaSessionTest, RecordedStepsReadTheNewContentsOfTheirArguments) {
   constexpr int kSteps = 5;
   const std::shared_ptr<const Program> program = LinearRegression().Load();
   for (const bool arguments_on_device : {false, true}) {
-    const std::unique_ptr<SimDevice> gpu = NewDevice();
+    const std::unique_ptr<TestDevice> gpu = NewDevice();
     Session on_cpu = *Session::Create(program, {.kernels = &CpuKernels(), .threads = 1});
     Session on_gpu = NewSession(program, *gpu);
     const MethodHandle step = *on_gpu.FindMethod("train_step");
@@ -360,11 +372,12 @@ TEST(CudaSessionTest, RecordedStepsReadTheNewContentsOfTheirArguments) {
     }
     EXPECT_THAT(*on_gpu.State("weight")->ToVector<float>(),
                 ::testing::Pointwise(::testing::FloatNear(1e-5f), *on_cpu.State("weight")->ToVector<float>()));
-    EXPECT_EQ(gpu->gpu().statistics().graph_launches, kSteps - 1);
+    ExpectGraphLaunches(*gpu, kSteps - 1);
   }
 }
 
 TEST(CudaSessionTest, AllProductsOfADeviceShareOneHandleOfCublasLt) {
+  if (TestDevice::IsGpu()) GTEST_SKIP() << "cuBLASLt does not count handles";
   constexpr int kSteps = 5000;  // too long a sum for the kernel of small products
   const std::string steps = absl::StrCat(kSteps);
   ProgramBuilder program;
@@ -379,7 +392,7 @@ TEST(CudaSessionTest, AllProductsOfADeviceShareOneHandleOfCublasLt) {
   const std::shared_ptr<const Program> loaded = program.Load();
   const std::vector<Tensor> arguments = {*Tensor::Zeros(DType::kFloat32, {2, kSteps}),
                                          *Tensor::Zeros(DType::kFloat32, {kSteps, 3})};
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   std::vector<Session> sessions;
   for (int i = 0; i < 2; ++i) {
     sessions.push_back(NewSession(loaded, *gpu));
@@ -389,16 +402,17 @@ TEST(CudaSessionTest, AllProductsOfADeviceShareOneHandleOfCublasLt) {
     }
   }
   ASSERT_TRUE(sessions[0].Synchronize().ok());
-  EXPECT_GE(gpu->cublaslt().num_products(), 2 * 3);
-  EXPECT_EQ(gpu->cublaslt().num_handles(), 1);
+  EXPECT_GE(gpu->simulated()->cublaslt().num_products(), 2 * 3);
+  EXPECT_EQ(gpu->simulated()->cublaslt().num_handles(), 1);
 }
 
 TEST(CudaSessionTest, OutOfMemoryLeavesTheSessionUsable) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  if (TestDevice::IsGpu()) GTEST_SKIP() << "only a simulated GPU fails on demand";
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = NewSession(LinearRegression().Load(), *gpu);
   ASSERT_TRUE(session.Run("train_step", Batch(4)).ok());  // allocates what the libraries need
   const std::vector<float> before = *session.State("weight")->ToVector<float>();
-  gpu->gpu().FailAllocation(1);
+  gpu->simulated()->gpu().FailAllocation(1);
   const absl::Status status = session.Run("train_step", Batch(64)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("bytes needed"));
@@ -432,7 +446,7 @@ TEST(CudaSessionTest, EffectsSeeTheValuesOfTheDevice) {
     printed.push_back(EffectText(event));
     return absl::OkStatus();
   });
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Session session = NewSession(program.Load(), *gpu, handlers);
   ASSERT_TRUE(session.Run("run", {*Tensor::From<float>({1, 2, 3, 4}, {4})}).ok());
   EXPECT_THAT(printed, ElementsAre(HasSubstr("[2, 4, 6, 8]")));
@@ -446,7 +460,7 @@ TEST(CudaSessionTest, CompiledKernelsAreKeptForLaterProcesses) {
   const std::string folder = absl::StrCat(::testing::TempDir(), "/kept_kernels");
   int64_t kernels = 0;
   for (const bool is_first : {true, false}) {
-    const std::unique_ptr<SimDevice> gpu = NewDevice({.kernel_cache = folder});
+    const std::unique_ptr<TestDevice> gpu = NewDevice({.kernel_cache = folder});
     Session session = NewSession(CountedGather(), *gpu);
     const auto results = session.Run("run", {*Tensor::From<int64_t>({3, 0}, {2})});
     ASSERT_TRUE(results.ok()) << results.status();

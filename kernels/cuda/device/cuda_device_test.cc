@@ -15,16 +15,23 @@
 #include "kernels/cuda/nvrtc/nvrtc_table.h"
 #include "kernels/cuda/source/device_library.h"
 #include "kernels/cuda/testing/sim_device.h"
+#include "kernels/cuda/testing/test_device.h"
 
 namespace cotan::cuda {
 namespace {
 
 using testing::SimDevice;
+using testing::TestDevice;
 
-std::unique_ptr<SimDevice> NewDevice(SimDevice::Options options = {}) {
-  absl::StatusOr<std::unique_ptr<SimDevice>> device = SimDevice::Create(options);
+std::unique_ptr<TestDevice> NewDevice(SimDevice::Options options = {}) {
+  absl::StatusOr<std::unique_ptr<TestDevice>> device = TestDevice::Create(options);
   EXPECT_TRUE(device.ok()) << device.status();
   return *std::move(device);
+}
+
+// Returns how often the host waited for a simulated GPU; 0 for a GPU, which is not asked.
+int64_t Waits(TestDevice& gpu) {
+  return gpu.simulated() == nullptr ? 0 : gpu.simulated()->gpu().statistics().synchronizations;
 }
 
 // Memory of a device that is freed at the end.
@@ -71,7 +78,7 @@ std::vector<int32_t> Numbers(int first) {
 constexpr size_t kBytes = 32 * sizeof(int32_t);
 
 TEST(CudaDeviceTest, CopiesLargerThanTheStagingBuffersArrive) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   std::vector<char> numbers((HostStaging::kSlots + 2) * HostStaging::kBytes + 12345);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<char>(i * 7 + i / 1000);
   const Block a(gpu->device(), numbers.size());
@@ -88,7 +95,7 @@ TEST(CudaDeviceTest, CopiesLargerThanTheStagingBuffersArrive) {
 // With two arguments, as those of a training step.
 TEST(CudaDeviceTest, StepsWithArgumentsOnTheHostDoNotWaitForEachOther) {
   for (const uint64_t seed : {0, 1, 2, 3}) {
-    const std::unique_ptr<SimDevice> gpu = NewDevice({.seed = seed});
+    const std::unique_ptr<TestDevice> gpu = NewDevice({.seed = seed});
     CudaDevice& device = gpu->device();
     const Block x(device, kBytes);
     const Block ignored(device, kBytes);
@@ -96,7 +103,7 @@ TEST(CudaDeviceTest, StepsWithArgumentsOnTheHostDoNotWaitForEachOther) {
     const absl::StatusOr<std::unique_ptr<Kernel>> kernel = CudaKernel::Create(device, AddOne(), "");
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     ASSERT_TRUE(device.Synchronize().ok());
-    const int64_t waits = gpu->gpu().statistics().synchronizations;
+    const int64_t waits = Waits(*gpu);
     constexpr int kSteps = HostStaging::kSlots / 2;
     for (int step = 0; step < kSteps; ++step) {
       results.push_back(std::make_unique<Block>(device, kBytes));
@@ -106,7 +113,7 @@ TEST(CudaDeviceTest, StepsWithArgumentsOnTheHostDoNotWaitForEachOther) {
       void* const output = results.back()->get();
       ASSERT_TRUE((*kernel)->Run({.inputs = &input, .outputs = &output}).ok());
     }
-    EXPECT_EQ(gpu->gpu().statistics().synchronizations, waits);
+    EXPECT_EQ(Waits(*gpu), waits);
     for (int step = 0; step < kSteps; ++step) {
       std::vector<int32_t> result(32);
       ASSERT_TRUE(device.CopyToHost(result.data(), results[static_cast<size_t>(step)]->get(), kBytes).ok());
@@ -116,8 +123,9 @@ TEST(CudaDeviceTest, StepsWithArgumentsOnTheHostDoNotWaitForEachOther) {
 }
 
 TEST(CudaDeviceTest, KernelsBehindKernelsBeginEarlyIfTheyWaitForEarlierWorkThemselves) {
+  if (TestDevice::IsGpu()) GTEST_SKIP() << "a GPU does not count early kernels";
   const auto early_runs = [](const SimDevice::Options& options, bool has_older_image) {
-    const std::unique_ptr<SimDevice> gpu = NewDevice(options);
+    const std::unique_ptr<TestDevice> gpu = NewDevice(options);
     CudaDevice& device = gpu->device();
     const KernelPlan plan = AddOne();
     if (has_older_image) {
@@ -143,7 +151,7 @@ TEST(CudaDeviceTest, KernelsBehindKernelsBeginEarlyIfTheyWaitForEarlierWorkThems
     EXPECT_TRUE(work.ok()) << work.status();
     EXPECT_TRUE((*work)->Run().ok());
     EXPECT_TRUE(device.Synchronize().ok());
-    const sim::KernelStatistics counts = gpu->gpu().statistics().kernels.at("add_one");
+    const sim::KernelStatistics counts = gpu->simulated()->gpu().statistics().kernels.at("add_one");
     EXPECT_EQ(counts.runs, 4);
     return counts.early_runs;  // the second one of each pair
   };
@@ -154,7 +162,7 @@ TEST(CudaDeviceTest, KernelsBehindKernelsBeginEarlyIfTheyWaitForEarlierWorkThems
 }
 
 TEST(CudaDeviceTest, KernelsRunWhenSomethingWaits) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   CudaDevice& device = gpu->device();
   const Block x(device, kBytes);
   const Block y(device, kBytes);
@@ -172,7 +180,7 @@ TEST(CudaDeviceTest, KernelsRunWhenSomethingWaits) {
 }
 
 TEST(CudaDeviceTest, ErrorsOfDataComeOnceFromTheNextCallThatWaits) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   CudaDevice& device = gpu->device();
   const Block x(device, kBytes);
   const Block y(device, kBytes);
@@ -196,7 +204,7 @@ TEST(CudaDeviceTest, ErrorsOfDataComeOnceFromTheNextCallThatWaits) {
 }
 
 TEST(CudaDeviceTest, RecordedWorkRunsAgainWithNewContents) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   CudaDevice& device = gpu->device();
   const Block x(device, kBytes);
   const Block y(device, kBytes);
@@ -215,11 +223,13 @@ TEST(CudaDeviceTest, RecordedWorkRunsAgainWithNewContents) {
     ASSERT_TRUE(device.CopyToHost(result.data(), y.get(), kBytes).ok());
     EXPECT_EQ(result, Numbers(first + 1));
   }
-  EXPECT_EQ(gpu->gpu().statistics().graph_launches, 2);
+  if (SimDevice* const simulated = gpu->simulated(); simulated != nullptr) {
+    EXPECT_EQ(simulated->gpu().statistics().graph_launches, 2);
+  }
 }
 
 TEST(CudaDeviceTest, WhatCannotBeRecordedFails) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   const auto work = gpu->device().Record([&] { return gpu->device().Synchronize(); });
   EXPECT_FALSE(work.ok());
   const Block x(gpu->device(), kBytes);  // the device still works
@@ -228,7 +238,8 @@ TEST(CudaDeviceTest, WhatCannotBeRecordedFails) {
 }
 
 TEST(CudaDeviceTest, OutOfMemoryNamesNeedAndHave) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice({.memory_bytes = 1 << 20});
+  if (TestDevice::IsGpu()) GTEST_SKIP() << "only a simulated GPU has so little memory";
+  const std::unique_ptr<TestDevice> gpu = NewDevice({.memory_bytes = 1 << 20});
   const Block x(gpu->device(), 600 << 10);
   const absl::Status status = gpu->device().Allocate(600 << 10).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
@@ -238,13 +249,13 @@ TEST(CudaDeviceTest, OutOfMemoryNamesNeedAndHave) {
 }
 
 TEST(CudaDeviceTest, CopiesToPinnedMemoryAreQueuedAndItsBlocksAreUsedAgain) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice({.keeps_freed_memory = true});
+  const std::unique_ptr<TestDevice> gpu = NewDevice({.keeps_freed_memory = true});
   CudaDevice& device = gpu->device();
   const std::vector<int32_t> numbers = Numbers(3);
   const Block from(device, kBytes);
   const Block to(device, kBytes);
   ASSERT_TRUE(device.CopyFromHost(from.get(), numbers.data(), kBytes).ok());
-  const int64_t waits = gpu->gpu().statistics().synchronizations;
+  const int64_t waits = Waits(*gpu);
   void* first = nullptr;
   for (int i = 0; i < 2; ++i) {
     const absl::StatusOr<void*> block = device.AllocateHost(kBytes);
@@ -257,15 +268,16 @@ TEST(CudaDeviceTest, CopiesToPinnedMemoryAreQueuedAndItsBlocksAreUsedAgain) {
     ASSERT_TRUE(device.QueueCopyToDevice(to.get(), *block, kBytes).ok());
     device.FreeHost(*block);  // while the copies are queued
   }
-  EXPECT_EQ(gpu->gpu().statistics().synchronizations, waits);
+  EXPECT_EQ(Waits(*gpu), waits);
   std::vector<int32_t> result(32);
   ASSERT_TRUE(device.CopyToHost(result.data(), to.get(), kBytes).ok());
   EXPECT_EQ(result, numbers);
 }
 
 TEST(CudaDeviceTest, NoMemoryToPinIsAnError) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
-  gpu->gpu().FailCall("cuMemHostAlloc", 1, driver::CUDA_ERROR_OUT_OF_MEMORY);
+  if (TestDevice::IsGpu()) GTEST_SKIP() << "only a simulated GPU fails on demand";
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
+  gpu->simulated()->gpu().FailCall("cuMemHostAlloc", 1, driver::CUDA_ERROR_OUT_OF_MEMORY);
   const absl::Status status = gpu->device().AllocateHost(kBytes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("128 bytes needed"), std::string::npos) << status;
@@ -274,13 +286,13 @@ TEST(CudaDeviceTest, NoMemoryToPinIsAnError) {
 TEST(CudaDeviceTest, AnotherDeviceIsNotACudaDevice) {
   EXPECT_EQ(AsCudaDevice(nullptr).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(AsCudaDevice(&HostDevice()).status().code(), absl::StatusCode::kInvalidArgument);
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   Device* const device = &gpu->device();
   EXPECT_EQ(*AsCudaDevice(device), &gpu->device());
 }
 
 TEST(MemoryCacheTest, AFreedBlockIsUsedAgainForTheSameSize) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   ASSERT_TRUE(gpu->device().Activate().ok());
   MemoryCache cache(gpu->device().driver(), gpu->device().stream(), /*keeps_blocks=*/true);
   const driver::CUdeviceptr first = *cache.Allocate(1000);
@@ -300,7 +312,8 @@ TEST(MemoryCacheTest, AFreedBlockIsUsedAgainForTheSameSize) {
 }
 
 TEST(MemoryCacheTest, KeptBlocksAreFreedBeforeMemoryRunsOut) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice({.memory_bytes = 1 << 20});
+  if (TestDevice::IsGpu()) GTEST_SKIP() << "only a simulated GPU has so little memory";
+  const std::unique_ptr<TestDevice> gpu = NewDevice({.memory_bytes = 1 << 20});
   ASSERT_TRUE(gpu->device().Activate().ok());
   MemoryCache cache(gpu->device().driver(), gpu->device().stream(), /*keeps_blocks=*/true);
   const driver::CUdeviceptr first = *cache.Allocate(600 << 10);
