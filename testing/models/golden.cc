@@ -108,4 +108,9 @@ absl::StatusOr<Golden> LoadGolden(const std::string& safetensors, const std::str
   }
 }
 
+absl::StatusOr<Golden> LoadGoldenOf(absl::string_view model) {
+  absl::ConsumeSuffix(&model, "_func");
+  return LoadGolden(absl::StrCat(model, ".safetensors"), absl::StrCat(model, ".json"));
+}
+
 }  // namespace cotan::testing

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "runtime/tensor.h"
 
 namespace cotan::testing {
@@ -39,6 +40,10 @@ struct Golden {
 // Reads both files. Errors: those of reading the files. InvalidArgument: a value is missing or has
 // another type; the message names the file.
 absl::StatusOr<Golden> LoadGolden(const std::string& safetensors, const std::string& manifest);
+
+// Reads the values of the model with this path, without an extension; those of NAME_func are those of NAME. Errors as
+// LoadGolden().
+absl::StatusOr<Golden> LoadGoldenOf(absl::string_view model);
 
 }  // namespace cotan::testing
 
