@@ -3,7 +3,7 @@
 # Tests and measures the CUDA backend on a machine with a GPU that has no build tools.
 #
 #   run_on_gpu.sh --pack=DIR [--limit=MIB]
-#       On a build machine with the CUDA toolkit: builds, and makes the folder DIR, of at most MIB MiB (default 36).
+#       On a build machine with the CUDA toolkit: builds, and makes the folder DIR, of at most MIB MiB (default 60).
 #   DIR/run_on_gpu.sh --there --out=DIR2 [--stages=suite,compare,sanitizer,bench,timeline] [--minutes=N] [--libraries=DIR3]
 #                             [--device=cuda_sim] [--bench=OPTIONS]
 #       On the machine with the GPU: runs the stages, and writes report.md and report.json with the date, the GPU and
@@ -13,20 +13,21 @@
 #       more. Exit status 1: a check failed; it goes on after one.
 #       OPTIONS are for peers.py, as "--precisions=f32 --models=mlp,gpt": all models, precisions and modes take longer
 #       than 9 minutes.
-#       --device=cuda_sim rehearses all but recorded runs, the sanitizer, timelines and PyTorch's part of bench without a
-#       GPU, and of the artifacts only the small ones.
+#       --device=cuda_sim rehearses all but `cotan`, the sanitizer, timelines and PyTorch's part of bench without a GPU,
+#       and of the artifacts only the small ones.
 #       cuBLASLt, cuDNN, NVRTC and CUPTI are taken from the folders below DIR3; by default from the CUDA wheels beside
 #       the PyTorch of `python3`.
 #
-# suite      the vendor's tables; artifacts against their recorded runs; every kernel against the reference; losses of
-#            10 steps of every artifact against the CPU's
+# suite      the vendor's tables; tests of the device, of sessions and of faults; `cotan` verify, run and bench of the
+#            six models; exported models against PyTorch's values; //examples/digits:train against the CPU; every kernel
+#            against the reference; losses of 10 steps of every artifact against the CPU's
 # compare    outputs of every kernel against those of the simulated GPU, bit by bit
 # sanitizer  every kernel under compute-sanitizer's memcheck; racecheck, initcheck and synccheck without library calls
 # bench      steps against PyTorch's, in turns (peers.py); PyTorch compiles the first of them beside the checks
 # timeline   the kernels of a step of every artifact (kernel_timeline.cc)
 set -uo pipefail
 
-pack= there=false out= stages=suite,compare,sanitizer,bench,timeline minutes=9 limit=36 libraries= device=cuda
+pack= there=false out= stages=suite,compare,sanitizer,bench,timeline minutes=9 limit=60 libraries= device=cuda
 bench_options= peers=
 for argument in "$@"; do
   case $argument in
@@ -45,29 +46,46 @@ done
 
 MODELS="mlp cnn gpt resnet lstm gru resnet128 gpt512"
 REHEARSED="mlp cnn lstm gru"  # the interpreter takes minutes for the others
-RECORDED="mlp_f32 cnn_f32 lstm_f32 gru_f32"
+RECORDED="mlp_f32 cnn_f32 gpt_f32 resnet_f32 lstm_f32 gru_f32"
+EXPORTED="conv_autoencoder_dyn dlrm dropout_cnn hf_bert_dyn lenet5 lstm_text_dyn mlp tv_shufflenet_v2 tv_vit unet"
+EXPORTED_REHEARSED="dlrm lenet5 mlp"
+# They run on the device that COTAN_TEST_DEVICE names.
+DEVICE_TESTS="kernels/cuda/device/cuda_device_test testing/cuda/session_test testing/cuda/session_faults_test"
 TABLE_TESTS="driver/driver_table_test cublaslt/cublaslt_table_test cudnn/cudnn_table_test nvrtc/nvrtc_table_test"
 
 # ---------------------------------------------------------------- on the build machine
 
 pack() {
   set -e
-  local root stage binaries=() tables=()
+  local root stage binaries=() tests=()
   pack=$(realpath -m "$pack")
   root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
   cd "$root"
   for test in $TABLE_TESTS; do
-    tables+=("//kernels/cuda/${test%/*}:${test#*/}")
+    tests+=("//kernels/cuda/${test%/*}:${test#*/}")
     binaries+=("kernels/cuda/$test")
   done
+  for test in $DEVICE_TESTS; do
+    tests+=("//${test%/*}:${test##*/}")
+    binaries+=("$test")
+  done
   ./bazelw build //testing/cuda:kernel_outputs //testing/cuda:bench //testing/cuda:bench_artifacts \
-    //testing/cuda:libkernel_timeline.so //runtime/tools:cotan "${tables[@]}"
-  binaries+=(testing/cuda/kernel_outputs testing/cuda/bench testing/cuda/libkernel_timeline.so runtime/tools/cotan)
+    //testing/cuda:libkernel_timeline.so //runtime/tools:cotan //testing/cuda:digits_train //examples/digits \
+    //examples/data_parallel:digits_parallel //testing/models:check_compiled //testing/cuda:exported_artifacts \
+    "${tests[@]}"
+  binaries+=(testing/cuda/kernel_outputs testing/cuda/bench testing/cuda/libkernel_timeline.so runtime/tools/cotan
+    testing/cuda/digits_train testing/models/check_compiled)
 
   stage=$(mktemp -d)
-  mkdir "$stage/bin" "$stage/lib" "$stage/artifacts"
+  mkdir -p "$stage"/{bin,lib,artifacts,exported,golden,examples/data_parallel}
   for binary in "${binaries[@]}"; do strip -o "$stage/bin/${binary##*/}" "bazel-bin/$binary"; done
-  cp bazel-bin/testing/cuda/bench_artifacts/*.cotan "$stage/artifacts/"
+  cp bazel-bin/testing/cuda/bench_artifacts/*.cotan bazel-bin/examples/digits/digits.cotan "$stage/artifacts/"
+  cp bazel-bin/examples/data_parallel/digits_parallel.cotan "$stage/examples/data_parallel/"
+  local model
+  for model in $EXPORTED; do
+    cp "bazel-bin/testing/cuda/exported_models/$model.cotan" "$stage/exported/"
+    cp "testing/models/data/$model".{json,safetensors} "$stage/golden/"
+  done
   # Shared libraries that another system may lack; those of the C++ compiler are everywhere.
   ldd "$stage/bin/kernel_outputs" | awk '/^\tlib(dnnl|gomp|OpenCL)/ { print $1, $3 }' | while read -r name file; do
     strip --strip-unneeded -o "$stage/lib/$name" "$(readlink -f "$file")"
@@ -144,18 +162,73 @@ wait_for_checks() {
 }
 
 suite() {
+  local test model models=$MODELS exported=$EXPORTED
+  if [[ $device != cuda ]]; then models=$REHEARSED exported=$EXPORTED_REHEARSED; fi
   for test in $TABLE_TESTS; do start check "table ${test##*/}" "$package/bin/${test##*/}"; done
-  for model in $RECORDED; do
-    if [[ $device != cuda ]]; then break; fi  # the tool knows no simulated GPU
-    start check "verify $model" "$package/bin/cotan" verify "$package/artifacts/$model.cotan" --device="$device"
+  for test in $DEVICE_TESTS; do
+    # In the folder that holds the tests' data.
+    start check "test ${test##*/}" env -C "$package" TEST_TMPDIR="$(mktemp -d -p "$work")" \
+      COTAN_TEST_DEVICE="$device" "bin/${test##*/}"
   done
+  if [[ $device == cuda ]]; then cotan_commands; fi  # the tool knows no simulated GPU
+  for model in $exported; do
+    start check "exported $model" "$package/bin/check_compiled" --golden="$package/golden" --device="$device" \
+      "$package/exported/$model.cotan"
+  done
+  start check "digits" bash -c 'digits'
   start check "kernels against reference" "$package/bin/kernel_outputs" --device="$device"
-  local models=$MODELS
-  if [[ $device != cuda ]]; then models=$REHEARSED; fi
   for model in $models; do
     start check "losses ${model}_f32" bash -c 'losses "$@"' losses "$model" f32 8e-3  # as kModelDrift
     start check "losses ${model}_bf16" bash -c 'losses "$@"' losses "$model" bf16 6e-2  # as kAutocastGradient
   done
+  start check "saved values on the host" bash -c 'host_losses'
+}
+
+cotan_commands() {
+  local model
+  for model in $RECORDED; do
+    local artifact=$package/artifacts/$model.cotan
+    start check "cotan verify $model" "$package/bin/cotan" verify "$artifact" --device=cuda
+    start check "cotan run $model" bash -c 'run_on_both "$@"' run_on_both "$model"
+    start check "cotan bench $model" "$package/bin/cotan" bench "$artifact" --method=train_step --steps=20 --device=cuda
+  done
+}
+
+# usage: run_on_both MODEL
+# Takes steps on the GPU with the tool, and goes on from their checkpoint on the CPU. Run by check(), as losses().
+run_on_both() {
+  local artifact=$package/artifacts/$1.cotan checkpoint=$work/run_$1.safetensors
+  "$package/bin/cotan" run "$artifact" --steps=2 --device=cuda --save="$checkpoint" || return 1
+  "$package/bin/cotan" run "$artifact" --steps=1 --threads=1 --checkpoint="$checkpoint"
+}
+
+# Trains the example program for an epoch on both devices, compares the losses, and goes on with the checkpoint of the
+# other one. Run by check(), as losses().
+digits() {
+  local images=1280 side
+  if [[ $device != cuda ]]; then images=64; fi
+  train_digits() {
+    "$package/bin/digits_train" --artifact="$package/artifacts/digits.cotan" --train_images=$images \
+      --held_out_images=64 --threads=1 "$@"
+  }
+  for side in "$device" cpu; do
+    train_digits --epochs=1 --device="$side" --checkpoint="$work/digits_$side" > "$work/digits_$side.txt" || return 1
+    sed -n 's/^epoch 1 .*loss \([0-9.]*\).*/{"losses": [\1]}/p' "$work/digits_$side.txt" > "$work/digits_$side.json"
+  done
+  train_digits --epochs=2 --device=cpu --checkpoint="$work/digits_$device" --resume || return 1
+  train_digits --epochs=2 --device="$device" --checkpoint="$work/digits_cpu" --resume || return 1
+  python3 "$package/gpu_report.py" losses "$work/digits_$device.json" "$work/digits_cpu.json" 8e-3  # as kModelDrift
+}
+
+# Compares the losses of a model whose saved values wait on the host with those of the same model without it: they have
+# the same bits. Run by check(), as losses().
+host_losses() {
+  local artifact
+  for artifact in mlp_f32 mlp_f32_host; do
+    "$package/bin/bench" --artifact="$package/artifacts/$artifact.cotan" --device="$device" --inputs=resident --steps=1 \
+      > "$work/host_losses_$artifact.json" || return 1
+  done
+  python3 "$package/gpu_report.py" losses "$work/host_losses_mlp_f32_host.json" "$work/host_losses_mlp_f32.json" 0
 }
 
 # usage: losses MODEL PRECISION TOLERANCE
@@ -269,7 +342,7 @@ there() {
   # Checks side by side would otherwise have more threads than there are processors, many times over.
   export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive TORCHINDUCTOR_COMPILE_THREADS=1
   export package work device
-  export -f losses max_index
+  export -f losses max_index digits host_losses run_on_both
   python3 "$package/gpu_report.py" machine "$out/machine.json" "$package/version.txt" "$cotan_path" "$device"
   for stage in ${stages//,/ }; do
     case $stage in
