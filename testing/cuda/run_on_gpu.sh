@@ -19,8 +19,9 @@
 #       the PyTorch of `python3`.
 #
 # suite      the vendor's tables; tests of the device, of sessions and of faults; `cotan` verify, run and bench of the
-#            six models; exported models against PyTorch's values; //examples/digits:train against the CPU; every kernel
-#            against the reference; losses of 10 steps of every artifact against the CPU's
+#            six models, verify of the conformance corpus; exported models against PyTorch's values;
+#            //examples/digits:train against the CPU; every kernel against the reference; losses of 10 steps of every
+#            artifact against the CPU's
 # compare    outputs of every kernel against those of the simulated GPU, bit by bit
 # sanitizer  every kernel under compute-sanitizer's memcheck; racecheck, initcheck and synccheck without library calls
 # bench      steps against PyTorch's, in turns (peers.py); PyTorch compiles the first of them beside the checks
@@ -72,15 +73,16 @@ pack() {
   ./bazelw build //testing/cuda:kernel_outputs //testing/cuda:bench //testing/cuda:bench_artifacts \
     //testing/cuda:libkernel_timeline.so //runtime/tools:cotan //testing/cuda:digits_train //examples/digits \
     //examples/data_parallel:digits_parallel //testing/models:check_compiled //testing/cuda:exported_artifacts \
-    "${tests[@]}"
+    //testing/conformance/corpus:aotautograd_recorded "${tests[@]}"
   binaries+=(testing/cuda/kernel_outputs testing/cuda/bench testing/cuda/libkernel_timeline.so runtime/tools/cotan
     testing/cuda/digits_train testing/models/check_compiled)
 
   stage=$(mktemp -d)
-  mkdir -p "$stage"/{bin,lib,artifacts,exported,golden,examples/data_parallel}
+  mkdir -p "$stage"/{bin,lib,artifacts,exported,golden,corpus,examples/data_parallel}
   for binary in "${binaries[@]}"; do strip -o "$stage/bin/${binary##*/}" "bazel-bin/$binary"; done
   cp bazel-bin/testing/cuda/bench_artifacts/*.cotan bazel-bin/examples/digits/digits.cotan "$stage/artifacts/"
   cp bazel-bin/examples/data_parallel/digits_parallel.cotan "$stage/examples/data_parallel/"
+  tar -C "$stage/corpus" -xf bazel-bin/testing/conformance/corpus/aotautograd_recorded.tar
   local model
   for model in $EXPORTED; do
     cp "bazel-bin/testing/cuda/exported_models/$model.cotan" "$stage/exported/"
@@ -192,6 +194,21 @@ cotan_commands() {
     start check "cotan run $model" bash -c 'run_on_both "$@"' run_on_both "$model"
     start check "cotan bench $model" "$package/bin/cotan" bench "$artifact" --method=train_step --steps=20 --device=cuda
   done
+  start check "cotan verify of the conformance corpus" bash -c 'verify_corpus'
+}
+
+# Repeats the recorded runs of every program of the corpus. Run by check(), as losses().
+verify_corpus() {
+  printf '%s\n' "$package"/corpus/*.cotan | xargs -P 4 -I{} bash -c 'verify_program "$1"' verify_program {} || return 1
+  echo "$(ls "$package/corpus" | wc -l) programs give the recorded results"
+}
+
+# usage: verify_program ARTIFACT
+verify_program() {
+  local output
+  if output=$("$package/bin/cotan" verify "$1" --device=cuda 2>&1); then return 0; fi
+  echo "${1##*/}: $(grep -v '^ok ' <<< "$output")"
+  return 1
 }
 
 # usage: run_on_both MODEL
@@ -225,8 +242,8 @@ digits() {
 host_losses() {
   local artifact
   for artifact in mlp_f32 mlp_f32_host; do
-    "$package/bin/bench" --artifact="$package/artifacts/$artifact.cotan" --device="$device" --inputs=resident --steps=1 \
-      > "$work/host_losses_$artifact.json" || return 1
+    "$package/bin/bench" --artifact="$package/artifacts/$artifact.cotan" --device="$device" --inputs=resident \
+      --steps=1 > "$work/host_losses_$artifact.json" || return 1
   done
   python3 "$package/gpu_report.py" losses "$work/host_losses_mlp_f32_host.json" "$work/host_losses_mlp_f32.json" 0
 }
@@ -342,7 +359,7 @@ there() {
   # Checks side by side would otherwise have more threads than there are processors, many times over.
   export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive TORCHINDUCTOR_COMPILE_THREADS=1
   export package work device
-  export -f losses max_index digits host_losses run_on_both
+  export -f losses max_index digits host_losses run_on_both verify_corpus verify_program
   python3 "$package/gpu_report.py" machine "$out/machine.json" "$package/version.txt" "$cotan_path" "$device"
   for stage in ${stages//,/ }; do
     case $stage in

@@ -16,26 +16,31 @@ namespace {
 
 enum class Sizes : uint8_t { kFixed, kDynamic };
 
-absl::StatusOr<std::string> Compile(const ConfCase& c, bool keep_input_mutations, Sizes sizes,
-                                    const aot::PartitionOptions& partition) {
+struct CaseOptions {
+  bool keep_input_mutations = false;
+  Sizes sizes = Sizes::kFixed;
+  aot::PartitionOptions partition = {};
+  bool store_references = false;
+};
+
+absl::StatusOr<std::string> Compile(const ConfCase& c, const CaseOptions& case_options) {
   g_roots.clear();
   const std::vector<at::Tensor> examples = c.inputs();
   aot::CompileOptions options;
-  options.tracing.keep_input_mutations = keep_input_mutations;
-  if (sizes == Sizes::kDynamic) options.dynamic_dims = DynamicDimsOf(examples);
-  options.partitioner = partition.partitioner;
-  options.activation_memory_budget = partition.activation_memory_budget;
-  options.debug.store_references = false;
+  options.tracing.keep_input_mutations = case_options.keep_input_mutations;
+  if (case_options.sizes == Sizes::kDynamic) options.dynamic_dims = DynamicDimsOf(examples);
+  options.partitioner = case_options.partition.partitioner;
+  options.activation_memory_budget = case_options.partition.activation_memory_budget;
+  options.debug.store_references = case_options.store_references;
   options.tracing.undefined_outputs_are_none = true;
   at::AutoGradMode mode(c.grad);
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, aot::CompileFunction(c.f, examples, options));
   return model.bytes();
 }
 
-absl::StatusOr<std::string> TryCompile(const ConfCase& c, bool keep_input_mutations, Sizes sizes,
-                                       const aot::PartitionOptions& partition = {}) {
+absl::StatusOr<std::string> TryCompile(const ConfCase& c, const CaseOptions& options) {
   try {
-    return Compile(c, keep_input_mutations, sizes, partition);
+    return Compile(c, options);
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("the compiler threw: ", e.what()));
   }
@@ -45,11 +50,11 @@ absl::StatusOr<std::string> TryCompile(const ConfCase& c, bool keep_input_mutati
 
 absl::StatusOr<std::string> CompileCase(const ConfCase& c, bool keep_input_mutations,
                                         const aot::PartitionOptions& partition) {
-  return TryCompile(c, keep_input_mutations, Sizes::kFixed, partition);
+  return TryCompile(c, {.keep_input_mutations = keep_input_mutations, .partition = partition});
 }
 
-absl::StatusOr<std::string> CompileDynamic(const ConfCase& c) {
-  return TryCompile(c, /*keep_input_mutations=*/false, Sizes::kDynamic);
-}
+absl::StatusOr<std::string> CompileDynamic(const ConfCase& c) { return TryCompile(c, {.sizes = Sizes::kDynamic}); }
+
+absl::StatusOr<std::string> CompileRecorded(const ConfCase& c) { return TryCompile(c, {.store_references = true}); }
 
 }  // namespace cotan::conformance

@@ -22,6 +22,9 @@ absl::StatusOr<std::string> CompileCase(const ConfCase& c, bool keep_input_mutat
 // outside of the program.
 absl::StatusOr<std::string> CompileDynamic(const ConfCase& c);
 
+// As CompileCase(), with input mutations outside of the program, and with the recorded runs of the inputs.
+absl::StatusOr<std::string> CompileRecorded(const ConfCase& c);
+
 }  // namespace cotan::conformance
 
 #endif  // COTAN_TESTING_CONFORMANCE_HARNESS_COMPILED_CASE_H_

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
+#include "testing/conformance/harness/record_runs.h"
 #include "testing/conformance/harness/runner.h"
 #include "testing/cuda/open_backend.h"
 
@@ -26,6 +27,7 @@ ABSL_FLAG(std::string, partition_differences, "",
           "without it, this is not compared");
 ABSL_FLAG(std::string, device, "cpu", "where the compiled functions run: cpu, cuda (the first GPU) or cuda_sim");
 ABSL_FLAG(bool, partial_golden, false, "compare cases that the golden file lacks with eager alone; else they fail");
+ABSL_FLAG(std::string, record, "", "instead of running the cases, write artifacts for cotan verify to this folder");
 ABSL_FLAG(bool, all_differences, false, "print all differences of a case, not only the first");
 
 namespace cotan::conformance {
@@ -45,6 +47,10 @@ void AcknowledgeSharding() {
 }
 
 absl::StatusOr<int> Run() {
+  if (const std::string folder = absl::GetFlag(FLAGS_record); !folder.empty()) {
+    COTAN_RETURN_IF_ERROR(RecordRuns(build_table(), folder));
+    return 0;
+  }
   AcknowledgeSharding();
   COTAN_ASSIGN_OR_RETURN(const testing::Backend backend, testing::OpenBackend(absl::GetFlag(FLAGS_device)));
   return RunConformance({.golden = absl::GetFlag(FLAGS_golden),
