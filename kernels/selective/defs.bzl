@@ -2,7 +2,7 @@
 """Links the kernels that programs need, and no others."""
 
 load("//base:copts.bzl", "COTAN_RUNTIME_COPTS")
-load("//kernels/cpu/expr:tile_copts.bzl", "TILE_COPTS", "TILE_ISA_COPTS")
+load("//kernels/cpu/expr:tile_copts.bzl", "TILE_COPTS", "TILE_ISA_COMPATIBLE_WITH", "TILE_ISA_COPTS")
 
 def cotan_runtime(name, programs, visibility = None):
     """Makes the library NAME, which defines the functions of //kernels/selective:selected_kernels.h.
@@ -38,6 +38,7 @@ def cotan_runtime(name, programs, visibility = None):
             name = "{}_loops_{}".format(name, isa),
             srcs = [source],
             copts = TILE_COPTS + TILE_ISA_COPTS[isa],
+            target_compatible_with = TILE_ISA_COMPATIBLE_WITH[isa],
             visibility = ["//visibility:private"],
             deps = [
                 Label("//kernels/cpu/expr:selected_tile_ops"),

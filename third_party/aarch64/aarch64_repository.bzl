@@ -16,11 +16,14 @@ def _aarch64_repository_impl(rctx):
     libraries = "%s/.cache/cotan/arm64-%s" % (rctx.os.environ.get("HOME", ""), _codename(rctx))
     gcc = rctx.path(_GCC)
     version = sorted([folder.basename for folder in gcc.readdir()])[-1] if gcc.exists else "none"
+    lld = rctx.path("/usr/bin/ld.lld")
     available = version != "none" and rctx.path(libraries + "/complete").exists
     substitutions = {
         "%{available}": repr([] if available else ["@cotan//third_party/aarch64:installed"]),
         "%{gcc}": _GCC + "/" + version,
         "%{libraries}": libraries + "/usr/lib/aarch64-linux-gnu",
+        # The folder of LLVM: in /usr/bin the compiler would also find the assembler of this machine.
+        "%{lld}": str(lld.realpath.dirname) if lld.exists else "none",
         "%{version}": version,
     }
     rctx.template("BUILD.bazel", Label("//third_party/aarch64:aarch64.BUILD"), substitutions, executable = False)

@@ -2,7 +2,7 @@
 """The CUDA toolkit of this machine, if it has one.
 
 Without a toolkit the repository has the same targets, none of which can be built: Bazel then skips
-whatever depends on them.
+whatever depends on them. A toolkit is for x86-64 only: its targets are skipped in builds for other processors.
 """
 
 _DEFAULT_ROOT = "/usr/local/cuda"
@@ -19,11 +19,12 @@ def _cuda_repository_impl(rctx):
         rctx.symlink(root + "/include", "include")
         rctx.symlink(root + "/lib64/libcudart_static.a", "lib/libcudart_static.a")
         has_cudnn = rctx.path(root + "/include/cudnn.h").exists
+    compatible = repr(["@platforms//cpu:x86_64"])
     incompatible = repr(["@cotan//third_party/cuda:toolkit"])
     substitutions = {
         "%{available}": repr(available),
-        "%{compatible_with_cudnn}": repr([]) if has_cudnn else incompatible,
-        "%{compatible_with}": repr([]) if available else incompatible,
+        "%{compatible_with_cudnn}": compatible if has_cudnn else incompatible,
+        "%{compatible_with}": compatible if available else incompatible,
         "%{root}": repr(root if available else ""),
         "%{rpath}": repr(["-Wl,-rpath,%s/lib64" % root] if available else []),
     }

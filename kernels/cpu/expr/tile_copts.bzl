@@ -13,7 +13,7 @@ TILE_COPTS = COTAN_RUNTIME_COPTS + [
     "-Wno-psabi",  # vectors never cross a call
 ]
 
-# The flags of each version of the loops; all but the first are for x86-64.
+# The flags of each version of the loops.
 TILE_ISA_COPTS = {
     "generic": [],
     "avx2": [
@@ -31,4 +31,10 @@ TILE_ISA_COPTS = {
         "-mavx512vl",
         "-mprefer-vector-width=512",
     ],
+}
+
+# target_compatible_with of each version.
+TILE_ISA_COMPATIBLE_WITH = {
+    isa: [] if isa == "generic" else ["@platforms//cpu:x86_64"]
+    for isa in TILE_ISA_COPTS
 }
