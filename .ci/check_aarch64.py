@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that each test of the runtime half runs on aarch64, or is excluded with a reason.
+"""Checks that each test of the runtime half and of the examples runs on aarch64, or is excluded with a reason.
 
 Usage: check_aarch64.py [WORKSPACE] < rules.xml
 
 where rules.xml is the output of
 
-  bazel query --output=xml 'kind("cc_.*|proto_library", //...)'
+  bazel query --output=xml 'kind("cc_.*|proto_library|sh_test", //...)'
 
-Prints each cc_test of the folders below that testing/aarch64/BUILD.bazel does not list and
-.ci/not_on_aarch64.txt does not exclude, each that is in both, and each exclusion that fits no test;
-it exits with 1 if there is one.
+Prints each cc_test of the folders below, and each sh_test of the examples, that
+testing/aarch64/BUILD.bazel does not list and .ci/not_on_aarch64.txt does not exclude, each that is
+in both, and each exclusion that fits no test; it exits with 1 if there is one.
 """
 
 import fnmatch
@@ -18,14 +18,19 @@ import re
 import sys
 from xml.etree import ElementTree
 
-_FOLDERS = ("base", "kernels", "linking", "planning", "runtime", "serialization")
+_FOLDERS = ("base", "examples", "kernels", "linking", "planning", "runtime", "serialization")
 _LABEL = re.compile(r'^\s*"(//[^":]+:[^":]+)",$', re.MULTILINE)
 
 
 def TestsOf(xml):
-  """Returns the labels of the tests in C++ of the folders, from the output of `bazel query --output=xml`."""
-  names = [rule.get("name") for rule in ElementTree.fromstring(xml).iter("rule") if rule.get("class") == "cc_test"]
-  return sorted(name for name in names if re.split("[/:]", name.removeprefix("//"))[0] in _FOLDERS)
+  """Returns the labels of the tests, from the output of `bazel query --output=xml`."""
+  tests = []
+  for rule in ElementTree.fromstring(xml).iter("rule"):
+    name, kind = rule.get("name"), rule.get("class")
+    folder = re.split("[/:]", name.removeprefix("//"))[0]
+    if folder in _FOLDERS and (kind == "cc_test" or kind == "sh_test" and folder == "examples"):
+      tests.append(name)
+  return sorted(tests)
 
 
 def ParseExclusions(text):

@@ -5,7 +5,7 @@ Usage: check_layering.py [WORKSPACE] < rules.xml
 
 where rules.xml is the output of
 
-  bazel query --output=xml 'kind("cc_.*|proto_library", //...)'
+  bazel query --output=xml 'kind("cc_.*|proto_library|sh_test", //...)'
 
 Prints each header of the project that a file includes though neither its own target nor a direct
 dependency offers it, and exits with 1 if there is one. It takes seconds and needs no compiler;
