@@ -144,25 +144,30 @@ absl::Status WriteAndSync(const TemporaryFile& temporary, absl::Span<const absl:
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return SystemError("open", path, errno);
-  const ScopedDescriptor closer(file);
+  MappedFile mapped;
+  mapped.file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (mapped.file_ < 0) return SystemError("open", path, errno);
   struct stat info;
-  if (::fstat(file, &info) != 0) return SystemError("examine", path, errno);
+  if (::fstat(mapped.file_, &info) != 0) return SystemError("examine", path, errno);
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a regular file"));
   }
   const auto size = static_cast<size_t>(info.st_size);
-  if (size == 0) return MappedFile();
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  if (size == 0) return mapped;
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, mapped.file_, 0);
   if (data == MAP_FAILED) return SystemError("map", path, errno);
-  return MappedFile(data, size);
+  mapped.data_ = data;
+  mapped.size_ = size;
+  return mapped;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : file_(std::exchange(other.file_, -1)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(file_, other.file_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
@@ -170,6 +175,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
+  if (file_ >= 0) ::close(file_);
 }
 
 void MappedFile::Shrink(size_t size) {
@@ -186,6 +192,22 @@ void MappedFile::ReleasePages(absl::string_view part) const {
   const size_t begin = (offset + page - 1) / page * page, end = (offset + part.size()) / page * page;
   // A hint: on an error the pages stay. The mapping is private and read-only, so that no content is lost.
   if (begin < end) ::madvise(static_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
+absl::StatusOr<std::shared_ptr<char>> MappedFile::CopyOnWrite(absl::string_view part) const {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<size_t>(part.data() - bytes().data());
+  const size_t begin = offset / page * page, size = offset + part.size() - begin;
+  // Without a reserve: most pages are never written.
+  void* const data =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file_, static_cast<off_t>(begin));
+  if (data == MAP_FAILED) {
+    const int error = errno;
+    const std::string message = absl::StrCat("cannot map ", size, " bytes of a file: ", std::strerror(error));
+    return error == ENOMEM ? absl::ResourceExhaustedError(message) : absl::UnavailableError(message);
+  }
+  return std::shared_ptr<char>(static_cast<char*>(data) + (offset - begin),
+                               [data, size](char*) { ::munmap(data, size); });
 }
 
 absl::StatusOr<int> FileSystem::Create(const std::string& path) {

@@ -5,6 +5,7 @@
 #define COTAN_BASE_FILE_H_
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,8 +16,8 @@
 namespace cotan {
 
 // A file's bytes, mapped read-only into memory. Movable. While it is mapped, the file may be replaced
-// (renamed over) or deleted, but must not be truncated in place: reading a page beyond the end raises
-// SIGBUS.
+// (renamed over) or deleted, but must not be written or truncated in place: pages that were not read yet
+// would have the new content, and reading a page beyond the end raises SIGBUS. Holds one descriptor.
 class MappedFile {
  public:
   // Maps the file at `path`. NotFound: no such file. PermissionDenied. InvalidArgument: not a regular file.
@@ -34,9 +35,14 @@ class MappedFile {
   // Lets the system take back the memory of whole pages within `part`, a part of bytes(). They are read from the file
   // again when they are used. Thread-safe.
   void ReleasePages(absl::string_view part) const;
+  // Returns a writable copy of `part`, a part of bytes() that is not empty. Pages are read from the file when they are
+  // used, and are shared with all mappings of the file until they are written; the file is never written. The copy has
+  // the alignment of `part` up to the size of a page. It may outlive this object, but is bound to the same rules about
+  // changes of the file. Thread-safe. ResourceExhausted: out of memory. Unavailable: another error of the system.
+  absl::StatusOr<std::shared_ptr<char>> CopyOnWrite(absl::string_view part) const;
 
  private:
-  MappedFile(void* data, size_t size) : data_(data), size_(size) {}
+  int file_ = -1;  // descriptor; -1: none
   void* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -10,10 +10,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -80,6 +84,48 @@ TEST(FileTest, ReleasedPagesAreNotInMemoryUntilTheyAreUsed) {
   file->ReleasePages(file->bytes().substr(100, 6 << 20));
   EXPECT_LT(ResidentKilobytesOfFiles(), before - 5 * 1024);
   EXPECT_EQ(file->bytes(), content);
+}
+
+TEST(FileTest, WritesToACopyOnWriteStayInIt) {
+  const std::string path = TestPath("copied");
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const std::string content = std::string(page + 64, 'x') + std::string(2 * page, 'y');
+  ASSERT_TRUE(WriteFileAtomically(path, {content}).ok());
+  std::shared_ptr<char> first, second;
+  {
+    absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+    ASSERT_TRUE(file.ok());
+    const absl::string_view part = file->bytes().substr(page + 64);
+    first = *file->CopyOnWrite(part);
+    second = *file->CopyOnWrite(part);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(first.get()) % page, 64);
+    first.get()[0] = first.get()[2 * page - 1] = 'z';
+    EXPECT_EQ(file->bytes(), content);
+  }
+  EXPECT_EQ(std::string(first.get(), 2 * page), "z" + std::string(2 * page - 2, 'y') + "z");
+  EXPECT_EQ(std::string(second.get(), 2 * page), std::string(2 * page, 'y'));
+  EXPECT_EQ(ReadAll(path), content);
+}
+
+int OpenDescriptors() {
+  const std::filesystem::directory_iterator entries("/proc/self/fd");
+  return static_cast<int>(std::distance(begin(entries), end(entries)));
+}
+
+TEST(FileTest, AMappingClosesItsDescriptor) {
+  const std::string path = TestPath("closed");
+  ASSERT_TRUE(WriteFileAtomically(path, {"x"}).ok());
+  ASSERT_TRUE(WriteFileAtomically(path + "_empty", {}).ok());
+  const int before = OpenDescriptors();
+  {
+    MappedFile file = *MappedFile::Open(path);
+    EXPECT_EQ(OpenDescriptors(), before + 1);
+    file = *MappedFile::Open(path + "_empty");
+    const MappedFile moved = std::move(file);
+    EXPECT_FALSE(MappedFile::Open(::testing::TempDir()).ok());
+    EXPECT_EQ(OpenDescriptors(), before + 1);
+  }
+  EXPECT_EQ(OpenDescriptors(), before);
 }
 
 // Returns whether the pages of `bytes` are mapped; `bytes` starts at a page.
