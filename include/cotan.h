@@ -179,9 +179,9 @@ COTAN_API cotan_status cotan_tensor_read(const cotan_tensor* tensor, void* data,
 
 // --- programs ----------------------------------------------------------------
 
-// Loads and verifies a .cotan file. The file may be replaced (renamed over) while it is loaded, but not be truncated.
-// COTAN_NOT_FOUND, COTAN_PERMISSION_DENIED, COTAN_UNAVAILABLE: it cannot be read. COTAN_DATA_LOSS: it is damaged.
-// COTAN_INVALID_ARGUMENT: it is not a .cotan file. COTAN_UNIMPLEMENTED: a newer version wrote it.
+// Loads and verifies a .cotan file. The file may be replaced (renamed over) while it is loaded, but not be written or
+// truncated. COTAN_NOT_FOUND, COTAN_PERMISSION_DENIED, COTAN_UNAVAILABLE: it cannot be read. COTAN_DATA_LOSS: it is
+// damaged. COTAN_INVALID_ARGUMENT: it is not a .cotan file. COTAN_UNIMPLEMENTED: a newer version wrote it.
 COTAN_API cotan_status cotan_program_load(const char* path, cotan_program** out);
 // Loads and verifies a copy of the bytes of a .cotan file. `name` stands for the file in messages. Errors as
 // cotan_program_load(), except those of reading; COTAN_RESOURCE_EXHAUSTED.

@@ -21,12 +21,10 @@ namespace cotan {
 class Program {
  public:
   // Reads and verifies a .cotan file; see MappedFile (base/file.h) for changes of the file that are allowed
-  // while it is loaded. Recorded runs are used by tools; RecordedRuns::kMap maps them, and their checksums
-  // are checked when they are used. Every message names the file.
-  // NotFound, PermissionDenied, Unavailable: the file cannot be read.
-  // DataLoss: the file is truncated or damaged.
-  // InvalidArgument: the file is not a .cotan file, or its content is inconsistent.
-  // Unimplemented: a newer version wrote the file.
+  // while it is loaded, and while a session of it lives. Recorded runs are used by tools; RecordedRuns::kMap maps them,
+  // and their checksums are checked when they are used. Every message names the file. NotFound, PermissionDenied,
+  // Unavailable: the file cannot be read. DataLoss: the file is truncated or damaged. InvalidArgument: the file is not
+  // a .cotan file, or its content is inconsistent. Unimplemented: a newer version wrote the file.
   static absl::StatusOr<std::shared_ptr<const Program>> Load(const std::string& path,
                                                              RecordedRuns recorded_runs = RecordedRuns::kSkip);
   // Verifies the bytes of a .cotan file, recorded runs included. The program owns the bytes. `name` stands
@@ -49,6 +47,14 @@ class Program {
   absl::string_view segment(uint32_t index) const { return file_.segment(index); }
   // Lets the system take back the memory of segment(index), if it is mapped from a file.
   void ReleaseSegment(uint32_t index) const { file_.ReleaseSegment(index); }
+  // Returns true if the segments are mapped from a file: the program is from Load().
+  bool is_mapped() const { return file_.is_mapped(); }
+  // Returns a writable copy of the bytes from segment(first) to segment(last), which lie in this order and are not
+  // empty, if is_mapped(). It shares the file's pages until it writes to them. ResourceExhausted: out of memory.
+  // Unavailable: another error of the system.
+  absl::StatusOr<std::shared_ptr<char>> CopyOnWrite(uint32_t first, uint32_t last) const {
+    return file_.CopyOnWrite(first, last);
+  }
   // Returns the bytes of a segment of a recorded run. Valid as long as the program.
   // FailedPrecondition: the program was loaded without recorded runs.
   // DataLoss: the segment is damaged.

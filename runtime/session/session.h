@@ -86,7 +86,7 @@ class Session {
   // InvalidArgument: `program` is null, options.kernels is null, or a number in `options` is out of range.
   // FailedPrecondition: a print or metric of the program has no handler; the message names all of them. The program has
   // collectives, and options.communicator is null. Errors of Communicator::CheckProgram().
-  // ResourceExhausted: the device has not enough memory.
+  // ResourceExhausted: the device has not enough memory. Unavailable: the program's file cannot be mapped once more.
   static absl::StatusOr<Session> Create(std::shared_ptr<const Program> program, const SessionOptions& options);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -179,7 +179,8 @@ class Session {
   absl::Status SaveCheckpoint(const std::string& path) const;
   absl::Status LoadCheckpoint(const std::string& path);
 
-  // Returns the total bytes of all states except constants.
+  // Returns the total bytes of all states except constants, of which frozen ones may be shared with other sessions
+  // (docs/memory.md).
   int64_t state_bytes() const;
   // Returns the memory and steps of the method's last plan.
   // InvalidArgument: the handle is not one of this program.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -52,11 +53,13 @@ absl::Status Fill(const Storage& storage, size_t begin, size_t end, absl::string
 class StateStore::SmallStates {
  public:
   // Allocates the block. ResourceExhausted: the host has not enough memory.
-  static absl::StatusOr<SmallStates> Allocate(const Program& program, Device& device) {
+  static absl::StatusOr<SmallStates> Allocate(const Program& program, const FrozenStates& frozen, Device& device) {
     SmallStates small;
     if (device.type() != DeviceType::kCpu) return small;
     size_t bytes = 0;
-    for (const State& state : program.artifact().states()) {
+    for (int i = 0; i < program.artifact().states_size(); ++i) {
+      if (frozen.contains(i)) continue;
+      const State& state = program.state(i);
       COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, DenseLayout(state.type(), {}));
       const size_t size = Bytes(state, layout);
       if (size <= kMaxBytes && state.role() != State::CONSTANT) bytes += RoundedUp(size);
@@ -91,8 +94,10 @@ class StateStore::SmallStates {
 };
 
 absl::StatusOr<StateStore> StateStore::Create(std::shared_ptr<const Program> program, Device& device, int rank) {
-  COTAN_ASSIGN_OR_RETURN(SmallStates small, SmallStates::Allocate(*program, device));
+  COTAN_ASSIGN_OR_RETURN(FrozenStates frozen, FrozenStates::Map(*program, device));
+  COTAN_ASSIGN_OR_RETURN(SmallStates small, SmallStates::Allocate(*program, frozen, device));
   StateStore store(std::move(program), rank);
+  store.frozen_ = std::move(frozen);
   std::vector<int> uninitialized;
   for (int i = 0; i < store.program_->artifact().states_size(); ++i) {
     COTAN_ASSIGN_OR_RETURN(const bool is_initialized, store.Add(i, small, device));
@@ -102,25 +107,34 @@ absl::StatusOr<StateStore> StateStore::Create(std::shared_ptr<const Program> pro
   return store;
 }
 
+std::shared_ptr<Storage> StateStore::InitialMemory(int state, Device& device) const {
+  const State& proto = program_->state(state);
+  if (!proto.has_segment()) return nullptr;
+  if (frozen_.contains(state)) {
+    program_->ReleaseSegment(proto.segment());  // read when the file was checked; this store has its own mapping
+    return frozen_.StorageOf(state, *program_, device);
+  }
+  const absl::string_view bytes = program_->segment(proto.segment());
+  if (!MayStayInPlace(proto, bytes, device)) return nullptr;
+  // Kernels only read it: VerifyArtifact() allows no updates of constants.
+  return Storage::Borrow(device, const_cast<char*>(bytes.data()), bytes.size());
+}
+
 absl::StatusOr<bool> StateStore::Add(int state, SmallStates& small, Device& device) {
   const State& proto = program_->state(state);
   COTAN_ASSIGN_OR_RETURN(StridedLayout layout, DenseLayout(proto.type(), {}));
   const DType dtype = ToDType(proto.type().dtype());
+  std::shared_ptr<Storage> storage = InitialMemory(state, device);
+  const bool is_initialized = storage != nullptr;
+  if (!is_initialized) storage = small.Take(proto, layout);
   Tensor tensor;
-  bool is_initialized = false;
-  if (proto.has_segment() && MayStayInPlace(proto, program_->segment(proto.segment()), device)) {
-    const absl::string_view bytes = program_->segment(proto.segment());
-    // Kernels only read it: VerifyArtifact() allows no updates of constants.
-    auto storage = Storage::Borrow(device, const_cast<char*>(bytes.data()), bytes.size());
-    COTAN_ASSIGN_OR_RETURN(tensor, Tensor::InStorage(std::move(storage), dtype, std::move(layout)));
-    is_initialized = true;
-  } else if (std::shared_ptr<Storage> storage = small.Take(proto, layout)) {
-    COTAN_ASSIGN_OR_RETURN(tensor, Tensor::InStorage(std::move(storage), dtype, std::move(layout)));
-    bytes_ += static_cast<int64_t>(tensor.storage()->bytes());
-  } else {
+  if (storage == nullptr) {
     COTAN_ASSIGN_OR_RETURN(tensor, Tensor::EmptyStrided(dtype, std::move(layout), device));
-    bytes_ += static_cast<int64_t>(tensor.storage()->bytes());
+  } else {
+    COTAN_ASSIGN_OR_RETURN(tensor, Tensor::InStorage(std::move(storage), dtype, std::move(layout)));
   }
+  const bool is_constant_in_place = is_initialized && proto.role() == State::CONSTANT;
+  if (!is_constant_in_place) bytes_ += static_cast<int64_t>(tensor.storage()->bytes());
   addresses_.push_back(tensor.address());
   tensors_.push_back(std::move(tensor));
   versions_.push_back(0);
@@ -135,14 +149,16 @@ absl::Status StateStore::InitializeAll(absl::Span<const int> states, const Devic
   };
   std::vector<Piece> pieces;
   std::vector<std::atomic<size_t>> pieces_left(tensors_.size());
+  size_t total = 0;
   for (const int state : states) {
     const size_t bytes = tensor(state).storage()->bytes();
+    total += bytes;
     for (size_t begin = 0; begin < bytes; begin += kPieceBytes) {
       pieces.push_back({state, begin, std::min(bytes, begin + kPieceBytes)});
       pieces_left[static_cast<size_t>(state)].fetch_add(1, std::memory_order_relaxed);
     }
   }
-  const size_t wanted = std::clamp<size_t>(static_cast<size_t>(bytes_) / kBytesPerThread, 1, kMaxThreads);
+  const size_t wanted = std::clamp<size_t>(total / kBytesPerThread, 1, kMaxThreads);
   const int threads = device.type() == DeviceType::kCpu ? std::min(static_cast<int>(wanted), UsableProcessors()) : 1;
   std::vector<absl::Status> statuses(pieces.size());
   RunTasks(threads, pieces.size(), [&](size_t i) {
@@ -164,10 +180,23 @@ absl::Status StateStore::Initialize(int state, size_t begin, size_t end) const {
   const Storage& storage = *tensor(state).storage();
   if (proto.has_segment()) {
     const absl::string_view bytes = program_->segment(proto.segment());
-    return storage.device().CopyFromHost(static_cast<char*>(storage.data()) + begin, bytes.data() + begin, end - begin);
+    return Copy(state, begin, bytes.data() + begin, end - begin);
   }
   COTAN_ASSIGN_OR_RETURN(const std::string element, EncodeScalar(proto.fill(), tensor(state).dtype()));
   return Fill(storage, begin, end, element);
+}
+
+absl::Status StateStore::Copy(int state, size_t begin, const void* from, size_t bytes) const {
+  const Storage& storage = *tensor(state).storage();
+  char* const to = static_cast<char*>(storage.data()) + begin;
+  if (!frozen_.contains(state)) return storage.device().CopyFromHost(to, from, bytes);
+  constexpr size_t kBlockBytes = 4 << 10;  // the least that a write makes private
+  for (size_t at = 0; at < bytes; at += kBlockBytes) {
+    const char* const block = static_cast<const char*>(from) + at;
+    const size_t size = std::min(kBlockBytes, bytes - at);
+    if (std::memcmp(to + at, block, size) != 0) std::memcpy(to + at, block, size);  // in memory of the host
+  }
+  return absl::OkStatus();
 }
 
 void StateStore::Release(int state) const {
@@ -236,8 +265,7 @@ absl::Status StateStore::WriteAll(absl::Span<const StateValue> values) {
     BumpVersion(values[i].state);
     const auto bytes = static_cast<size_t>(arranged[i].num_elements()) * ByteSize(arranged[i].dtype());
     if (bytes == 0) continue;
-    const Tensor& target = tensor(values[i].state);
-    COTAN_RETURN_IF_ERROR(target.device().CopyFromHost(target.address(), arranged[i].address(), bytes));
+    COTAN_RETURN_IF_ERROR(Copy(values[i].state, 0, arranged[i].address(), bytes));
     COTAN_RETURN_IF_ERROR(SetRank(values[i].state));
   }
   return absl::OkStatus();

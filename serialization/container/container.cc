@@ -339,7 +339,12 @@ bool ArtifactFile::IsRecorded(uint32_t index) const {
 }
 
 void ArtifactFile::ReleaseSegment(uint32_t index) const {
-  if (owner_ == nullptr) file_.ReleasePages(segment(index));
+  if (is_mapped()) file_.ReleasePages(segment(index));
+}
+
+absl::StatusOr<std::shared_ptr<char>> ArtifactFile::CopyOnWrite(uint32_t first, uint32_t last) const {
+  const absl::string_view begin = segment(first), end = segment(last);
+  return file_.CopyOnWrite({begin.data(), static_cast<size_t>(end.data() + end.size() - begin.data())});
 }
 
 absl::string_view ArtifactFile::segment(uint32_t index) const {

@@ -101,10 +101,10 @@ enum class Calls { kInline, kKeep };
 // thread-safe.
 class ArtifactFile {
  public:
-  // Maps and checks the file; see MappedFile for permitted changes of the file while it is open. NotFound,
-  // PermissionDenied: the file cannot be opened. DataLoss: truncated or damaged; the message says where.
-  // InvalidArgument: not a .cotan file, or its content is inconsistent. Unimplemented: written by a newer
-  // version.
+  // Maps and checks the file; see MappedFile for permitted changes of the file while it is open, and while there is a
+  // CopyOnWrite() of it. NotFound, PermissionDenied: the file cannot be opened. DataLoss: truncated or damaged; the
+  // message says where. InvalidArgument: not a .cotan file, or its content is inconsistent. Unimplemented: written by a
+  // newer version.
   // With Calls::kInline, the artifact has no blocks and its methods no calls; InvalidArgument also for the errors of
   // InlineCalls().
   static absl::StatusOr<ArtifactFile> Open(const std::string& path, RecordedRuns recorded_runs = RecordedRuns::kSkip,
@@ -125,6 +125,11 @@ class ArtifactFile {
   // Lets the system take back the memory of segment(index), if it is mapped from a file; the next use reads the file
   // again.
   void ReleaseSegment(uint32_t index) const;
+  // Returns true if the segments are mapped from a file.
+  bool is_mapped() const { return owner_ == nullptr; }
+  // Returns a copy on write of the bytes from segment(first) to segment(last), which lie in this order and are not
+  // empty, if is_mapped(). Errors of MappedFile::CopyOnWrite().
+  absl::StatusOr<std::shared_ptr<char>> CopyOnWrite(uint32_t first, uint32_t last) const;
   // Returns the bytes of Artifact.segments[index] for any index in range. Checks the checksums of segments
   // of recorded runs at each call. FailedPrecondition: the file was opened without recorded runs. DataLoss:
   // the segment is damaged.
