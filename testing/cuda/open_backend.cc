@@ -26,7 +26,7 @@ absl::StatusOr<Backend> OpenGpu() {
 absl::StatusOr<Backend> OpenSimulatedGpu() {
   using cuda::testing::SimDevice;
   static const absl::StatusOr<std::unique_ptr<SimDevice>>& gpu = *new absl::StatusOr<std::unique_ptr<SimDevice>>(
-      SimDevice::Create({.kernel_cache = cuda::KernelCache::DefaultFolder()}));
+      SimDevice::Create({.race_checks = 1, .kernel_cache = cuda::KernelCache::DefaultFolder()}));
   if (!gpu.ok()) return gpu.status();
   return Backend{.kernels = &CudaKernels(), .device = &(*gpu)->device()};
 }

@@ -42,8 +42,8 @@ class SimGpu {
     std::string name = "Simulated GPU";
     // True: bytes that nothing wrote may not be copied to the host. Otherwise the host gets 0xff for them.
     bool check_unwritten_copies = true;
-    // Launches of one kernel with equal grids and parameters that are checked for races, the first ones; 0: all. For
-    // long runs of equal steps, whose addresses do not depend on data.
+    // Launches of one kernel with equal grids and parameters that are checked for races, the first ones; 0: all;
+    // negative: none. For long runs of equal steps, whose addresses do not depend on data.
     int race_checks = 0;
     // Called by the destructor with what leaks, and the violation of queued work that no call returned. Empty: prints
     // it and aborts.

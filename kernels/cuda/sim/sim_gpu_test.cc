@@ -342,6 +342,17 @@ TEST_F(SimGpuTest, AnotherLaunchIsCheckedForRacesAgain) {
   gpu_.reset();
 }
 
+TEST_F(SimGpuTest, NoLaunchIsCheckedForRacesIfNoneShallBe) {
+  Start({.race_checks = -1});
+  LoadModule();
+  CUdeviceptr y = Allocate(128);
+  ASSERT_EQ(Launch("each", 2, nullptr, {&y}), CUDA_SUCCESS);
+  EXPECT_EQ(cu_->cuCtxSynchronize(), CUDA_SUCCESS);
+  Free(y);
+  cu_->cuModuleUnload(module_);
+  gpu_.reset();
+}
+
 TEST_F(SimGpuTest, SeveralDevicesAreSeparate) {
   SimGpu other({.on_violation = [](absl::string_view) {}});
   CUcontext context = nullptr;

@@ -97,7 +97,7 @@ absl::Status WorkRunner::Run(const Work& work, AccessLog* log) {
 }
 
 bool WorkRunner::ChecksRaces(const KernelCall& call) {
-  if (options_.race_checks == 0) return true;
+  if (options_.race_checks <= 0) return options_.race_checks == 0;
   const std::vector<std::byte>& parameters = call.launch.parameters;
   std::string key = absl::StrCat(call.kernel->name(), " ", reinterpret_cast<uintptr_t>(call.kernel.get()), " ",
                                  absl::StrJoin(call.launch.grid, ","), " ");
