@@ -2,12 +2,9 @@
 
 #include "aot/aotautograd/forward_trace.h"
 
-#include <ATen/core/VariableHooksInterface.h>
 #include <c10/util/Exception.h>
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +15,7 @@
 #include "aot/aotautograd/synthetic_base_metadata.h"
 #include "aot/aotautograd/view_and_mutation.h"
 #include "aot/capture/tensor_data.h"
+#include "aot/capture/variable_watch.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -25,44 +23,18 @@ namespace {
 
 using at::TensorBase;
 
-// Watches, while it exists, what this thread asks of the gradients of `arguments`, the tensors that a traced function
-// gets. A trace has the function's part of such a gradient only; the caller's Variable has the sum of all parts. So
-// retain_grad() throws, and so does, in the backward that is traced, a hook that returns another tensor than the
-// gradient. Hooks that only look at the gradient see the function's part. Instances nest: the innermost one watches.
-class ArgumentHooks {
+// Watches what a traced function asks of the gradients of `arguments`, the tensors that it gets. A trace has the
+// function's part of such a gradient only; the caller's Variable has the sum of all parts. So retain_grad() throws, and
+// so does, in the backward that is traced, a hook that returns another tensor than the gradient. Hooks that only look
+// at the gradient see the function's part.
+class ArgumentWatch final : public VariableWatch {
  public:
-  explicit ArgumentHooks(const std::vector<at::Tensor>& arguments)
-      : arguments_(arguments), outer_(std::exchange(current_, this)) {}
-  ~ArgumentHooks() { current_ = outer_; }
-  ArgumentHooks(const ArgumentHooks&) = delete;
-  ArgumentHooks& operator=(const ArgumentHooks&) = delete;
+  explicit ArgumentWatch(const std::vector<at::Tensor>& arguments) : arguments_(arguments) {}
 
-  // Returns the position of `tensor` among the arguments of the innermost instance of this thread; -1: it is none.
-  static int IndexOf(const TensorBase& tensor) {
-    for (size_t i = 0; current_ != nullptr && i < current_->arguments_.size(); ++i) {
-      if (current_->arguments_[i].is_same(tensor)) return static_cast<int>(i);
-    }
-    return -1;
-  }
-
- private:
-  static thread_local const ArgumentHooks* current_;
-
-  const std::vector<at::Tensor>& arguments_;
-  const ArgumentHooks* const outer_;
-};
-
-thread_local const ArgumentHooks* ArgumentHooks::current_ = nullptr;
-
-// LibTorch's implementation of tensors with gradients, but for the calls that ArgumentHooks is about.
-class WatchedVariables final : public at::impl::VariableHooksInterface {
- public:
-  explicit WatchedVariables(at::impl::VariableHooksInterface& inner) : inner_(inner) {}
-
-  unsigned _register_hook(const TensorBase& self, std::function<TensorBase(const TensorBase&)> hook) const override {
-    const int argument = ArgumentHooks::IndexOf(self);
-    if (argument < 0) return inner_._register_hook(self, std::move(hook));
-    return inner_._register_hook(self, [hook = std::move(hook), argument](const TensorBase& gradient) {
+  Hook OnRegisterHook(const TensorBase& self, Hook hook) const override {
+    const int argument = IndexOf(self);
+    if (argument < 0) return hook;
+    return [hook = std::move(hook), argument](const TensorBase& gradient) {
       TensorBase replaced = hook(gradient);
       TORCH_CHECK_VALUE(!replaced.defined() || replaced.is_same(gradient), "a hook that the function adds to argument ",
                         argument,
@@ -70,59 +42,26 @@ class WatchedVariables final : public at::impl::VariableHooksInterface {
                         "to the Variable that the function is called with (Variable::AddHook()), or to a value that "
                         "the function computes from the argument");
       return replaced;
-    });
+    };
   }
-  void retain_grad(const TensorBase& self) const override {
-    const int argument = ArgumentHooks::IndexOf(self);
+  void OnRetainGrad(const TensorBase& self) const override {
+    const int argument = IndexOf(self);
     TORCH_CHECK_VALUE(argument < 0, "the function calls retain_grad() of argument ", argument,
                       ", whose gradient only its caller knows. Call Variable::RetainGrad() of the Variable that the "
                       "function is called with");
-    inner_.retain_grad(self);
-  }
-
-  TensorBase tensor_data(const TensorBase& self) const override { return inner_.tensor_data(self); }
-  TensorBase variable_data(const TensorBase& self) const override { return inner_.variable_data(self); }
-  const c10::intrusive_ptr<torch::autograd::Node>& grad_fn(const TensorBase& self) const override {
-    return inner_.grad_fn(self);
-  }
-  void remove_hook(const TensorBase& self, unsigned position) const override { inner_.remove_hook(self, position); }
-  bool is_view(const TensorBase& self) const override { return inner_.is_view(self); }
-  const TensorBase& base(const TensorBase& self) const override { return inner_.base(self); }
-  const std::string& name(const TensorBase& self) const override { return inner_.name(self); }
-  bool is_leaf(const TensorBase& self) const override { return inner_.is_leaf(self); }
-  int64_t output_nr(const TensorBase& self) const override { return inner_.output_nr(self); }
-  void set_data(const TensorBase& self, const TensorBase& data) const override { inner_.set_data(self, data); }
-  TensorBase data(const TensorBase& self) const override { return inner_.data(self); }
-  int64_t _version(const TensorBase& self) const override { return inner_._version(self); }
-  bool retains_grad(const TensorBase& self) const override { return inner_.retains_grad(self); }
-  void _backward(const at::Tensor& self, at::TensorList inputs, const std::optional<at::Tensor>& gradient,
-                 std::optional<bool> keep_graph, bool create_graph) const override {
-    inner_._backward(self, inputs, gradient, keep_graph, create_graph);
-  }
-  void requires_grad_(const TensorBase& self, bool requires_grad) const override {
-    inner_.requires_grad_(self, requires_grad);
-  }
-  void basic_autograd_not_implemented_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                                               torch::jit::Stack* stack) const override {
-    inner_.basic_autograd_not_implemented_fallback(op, keys, stack);
-  }
-  std::optional<c10::ScalarType> grad_dtype(const TensorBase& self) const override { return inner_.grad_dtype(self); }
-  void set_grad_dtype(const TensorBase& self, const std::optional<c10::ScalarType>& dtype) const override {
-    inner_.set_grad_dtype(self, dtype);
   }
 
  private:
-  at::impl::VariableHooksInterface& inner_;
-};
+  // Returns the position of `tensor` among the arguments; -1: it is none.
+  int IndexOf(const TensorBase& tensor) const {
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i].is_same(tensor)) return static_cast<int>(i);
+    }
+    return -1;
+  }
 
-// Installs WatchedVariables once; it stays, because other threads may use it.
-void WatchVariables() {
-  static const bool installed = [] {
-    at::impl::SetVariableHooks(new WatchedVariables(*at::impl::GetVariableHooks()));
-    return true;
-  }();
-  (void)installed;
-}
+  const std::vector<at::Tensor>& arguments_;
+};
 
 // InvalidArgument: the function has called retain_grad() of one of its results, whose grad() the caller's Variable has.
 absl::Status CheckNotRetained(const std::vector<at::Tensor>& results) {
@@ -165,8 +104,7 @@ absl::Status ForwardTracer::Call(const TensorFunction& function) {
     trace_.outputs = function(inputs);
     return absl::OkStatus();
   }
-  WatchVariables();
-  const ArgumentHooks watched(inputs);
+  const ArgumentWatch watch(inputs);
   trace_.outputs = function(inputs);
   return CheckNotRetained(trace_.outputs);
 }

@@ -252,6 +252,7 @@ std::vector<at::Tensor> Share(const BlockArguments& arguments, Place place) {
 std::optional<std::vector<at::Tensor>> ShareBlock(const BlockCall& call, const std::vector<at::Tensor>& inputs) {
   BlockTable* table = BlockScope::Current();
   if (table == nullptr || CurrentRecorder() == nullptr) return std::nullopt;
+  RefuseOpSequence();
   RegisterOps();
   BlockArguments arguments;
   arguments.body = call.body;

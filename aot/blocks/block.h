@@ -11,7 +11,8 @@
 // While a model is traced, a call of a block becomes one op. Blocks are the same if their traces are: the same ops on
 // tensors of the same dtypes, sizes, strides and requires_grad, with the same numbers and captured tensors in
 // them. Names, parameters and buffers may differ. The block is partitioned, lowered, optimized and stored once; calls
-// have their own parameters, saved values and random numbers. Each call is traced to find out, unless it has a key
+// have their own parameters, saved values and random numbers. To find out, the forward of each call is run without
+// computing anything, and traced if it calls ops as no block before (op_sequence.h), unless it has a key
 // (CallKeyedBlock()). Outside of a trace, a block is an ordinary call.
 //
 // Some blocks cannot be shared and become part of the caller as without COTAN_BLOCK; CompiledModel::inlined_blocks()

@@ -69,15 +69,7 @@ absl::StatusOr<int> BlockTable::Find(const BlockArguments& arguments) {
       return absl::UnimplementedError("");
     }
   }
-  absl::StatusOr<int> found = absl::UnimplementedError("");
-  const std::string key = absl::StrCat(arguments.key, "\n", arguments.signature);
-  const auto known = by_key_.find(key);
-  if (!arguments.key.empty() && known != by_key_.end()) {
-    found = known->second;
-  } else {
-    found = Trace(arguments);
-    if (!arguments.key.empty()) by_key_.emplace(key, found);
-  }
+  const absl::StatusOr<int> found = arguments.key.empty() ? FindWithoutKey(arguments) : FindWithKey(arguments);
   if (!is_second) {
     frames_[depth].blocks.push_back(found.ok() ? *found : -1);
     frames_[depth].signatures.push_back(arguments.signature);
@@ -85,7 +77,26 @@ absl::StatusOr<int> BlockTable::Find(const BlockArguments& arguments) {
   return found;
 }
 
-absl::StatusOr<int> BlockTable::Trace(const BlockArguments& arguments) {
+absl::StatusOr<int> BlockTable::FindWithKey(const BlockArguments& arguments) {
+  const std::string key = absl::StrCat(arguments.key, "\n", arguments.signature);
+  if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second;
+  OpSequence ops;
+  absl::StatusOr<int> traced = Trace(arguments, ops);
+  by_key_.emplace(key, traced);
+  return traced;
+}
+
+absl::StatusOr<int> BlockTable::FindWithoutKey(const BlockArguments& arguments) {
+  for (const TracedOps& known : by_signature_[arguments.signature]) {
+    if (CallsOps(arguments.body, arguments.states, arguments.inputs, known.ops)) return known.block;
+  }
+  OpSequence ops;
+  absl::StatusOr<int> traced = Trace(arguments, ops);
+  if (ops.is_complete) by_signature_[arguments.signature].push_back({std::move(ops), traced});
+  return traced;
+}
+
+absl::StatusOr<int> BlockTable::Trace(const BlockArguments& arguments, OpSequence& ops) {
   TraceOptions options = options_;
   options.name = absl::StrCat("block.", blocks_.size());
   options.grad_enabled = at::GradMode::is_enabled();
@@ -95,7 +106,7 @@ absl::StatusOr<int> BlockTable::Trace(const BlockArguments& arguments) {
   frames_.emplace_back();
   const auto leave = absl::MakeCleanup([this] { frames_.pop_back(); });
   absl::StatusOr<TracedBlock> traced =
-      TraceBlock(arguments.body, arguments.states, ExamplesOf(arguments.inputs), options);
+      TraceBlock(arguments.body, arguments.states, ExamplesOf(arguments.inputs), options, ops);
   if (!traced.ok()) return absl::UnimplementedError(traced.status().message());
   const std::string fingerprint = absl::StrCat(arguments.signature, "\n", FingerprintOf(*traced));
   const auto [entry, is_new] = by_fingerprint_.try_emplace(fingerprint, static_cast<int>(blocks_.size()));

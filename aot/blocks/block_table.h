@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "aot/aotautograd/trace_options.h"
+#include "aot/blocks/op_sequence.h"
 #include "aot/blocks/traced_block.h"
 #include "aot/capture/proxy_tensor.h"
 
@@ -41,8 +42,8 @@ class BlockTable {
   // Begins the trace of another method.
   void StartMethod();
 
-  // Returns the number of the block that a call runs; traces it if it is new or has no key. The second run of a
-  // function takes the blocks that its first run found.
+  // Returns the number of the block that a call runs. Traces it if no block with its key or, without a key, with its
+  // sequence of ops is known. The second run of a function takes the blocks that its first run found.
   // Unimplemented: the call has to be inlined. The reason is in refusals().
   absl::StatusOr<int> Find(const BlockArguments& arguments);
 
@@ -72,14 +73,25 @@ class BlockTable {
     size_t next = 0;                            // call of the second run
   };
 
-  absl::StatusOr<int> Trace(const BlockArguments& arguments);
+  // The ops of a traced block, and the block or why it cannot be shared.
+  struct TracedOps {
+    OpSequence ops;
+    absl::StatusOr<int> block;
+  };
+
+  absl::StatusOr<int> FindWithKey(const BlockArguments& arguments);
+  // Returns the block that calls the same ops, or traces it.
+  absl::StatusOr<int> FindWithoutKey(const BlockArguments& arguments);
+  absl::StatusOr<int> Trace(const BlockArguments& arguments, OpSequence& ops);
 
   const TraceOptions options_;
   const bool computes_;
   std::vector<std::unique_ptr<TracedBlock>> blocks_;
   absl::flat_hash_map<std::string, absl::StatusOr<int>> by_key_;  // key and signature
-  absl::flat_hash_map<std::string, int> by_fingerprint_;          // signature and fingerprint
-  std::vector<Frame> frames_ = std::vector<Frame>(1);             // a frame for each block whose trace is in progress
+  // By signature, those whose sequence of ops is complete.
+  absl::flat_hash_map<std::string, std::vector<TracedOps>> by_signature_;
+  absl::flat_hash_map<std::string, int> by_fingerprint_;  // signature and fingerprint
+  std::vector<Frame> frames_ = std::vector<Frame>(1);     // a frame for each block whose trace is in progress
   std::vector<std::string> refusals_;
   std::string refusal_of_all_;  // empty: calls may be shared
   absl::flat_hash_map<int64_t, Values> values_;

@@ -4,6 +4,8 @@
 //
 // A call inside a traced function passes, from the top:
 //
+//   kObserveKey   included by thread-local state only, while the ops that a block calls are compared with those of
+//                 another (aot/blocks/op_sequence.h)
 //   kRewriteKey   included by thread-local state only; replaces ops that must not reach autograd
 //                 (batch norm, dropout, random ops, attention) by others (aot/decompositions/rewrites.h)
 //   Autograd      LibTorch's; the ops of a backward pass continue below it
@@ -18,8 +20,9 @@
 
 namespace cotan::aot {
 
-// Key of the rewrites above autograd. No tensor has it, and LibTorch registers no kernels for it.
-inline constexpr c10::DispatchKey kRewriteKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+// Keys above autograd. No tensor has them, and LibTorch registers no kernels for them.
+inline constexpr c10::DispatchKey kObserveKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+inline constexpr c10::DispatchKey kRewriteKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
 // Key of proxy tensors, whose kernels record ops. LibTorch 2.15 reserves it for a fake-tensor mode of its
 // own, which is off by default.

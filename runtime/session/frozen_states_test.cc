@@ -23,10 +23,10 @@ using serialization::Artifact;
 using serialization::State;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
+using testing::ExprBuilder;
 using testing::MappingMemory;
 using testing::MappingMemoryAt;
 using testing::MethodBuilder;
-using testing::ExprBuilder;
 using testing::ProgramBuilder;
 
 // --- which states are frozen ---------------------------------------------------

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The ops that a block's forward calls, to find out without a trace that two calls of blocks do the same.
+#ifndef COTAN_AOT_BLOCKS_OP_SEQUENCE_H_
+#define COTAN_AOT_BLOCKS_OP_SEQUENCE_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "aot/capture/traced_function.h"
+
+namespace cotan::aot {
+
+// What a function can ask of a tensor without reading its elements.
+struct TensorFacts {
+  at::ScalarType dtype = at::ScalarType::Undefined;
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;  // in the storage, in elements
+  bool requires_grad = false;
+  bool is_wrapped_number = false;
+
+  friend bool operator==(const TensorFacts&, const TensorFacts&) = default;
+};
+
+// The calls of ops by one run of a function of tensors, on top of the dispatcher: with the arguments, and what the
+// function can see of the results. A function that makes the same calls on the same results has the same trace. Tensors
+// are numbered: inputs, states, then results in the order of their calls.
+struct OpSequence {
+  struct Result {
+    int tensor = 0;  // number; -1: undefined
+    bool is_new = false;
+    TensorFacts facts;  // of a new tensor
+  };
+  struct Call {
+    // Op, arguments and modes of the thread, as bytes. Tensors that are not numbered are there with their contents.
+    std::string text;
+    std::vector<Result> results;
+    std::vector<int> list_sizes;  // by return value of the op: the length of a list of results; -1: one result
+  };
+  std::vector<Call> calls;
+  std::string returned;  // the tensors that the function returns, as in `Call::text`
+  // False: more than these calls decides what the function does (custom autograd functions, hooks, tensors of another
+  // trace, numbers that an op returns, blocks in it), or the run threw.
+  bool is_complete = false;
+};
+
+// Calls the function within a trace and stores its calls of ops. Throws what the function throws.
+std::vector<at::Tensor> RecordOps(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                  const std::vector<at::Tensor>& inputs, OpSequence& sequence);
+
+// Returns whether the function, called with these states and with inputs like `inputs`, calls the ops of `sequence`,
+// which is complete. Nothing is computed and nothing is added to the trace in progress: an op returns tensors without
+// elements that have the recorded facts, and the call ends where it differs.
+bool CallsOps(const TensorFunction& function, absl::Span<const ModuleState> states, absl::Span<const at::Tensor> inputs,
+              const OpSequence& sequence);
+
+// Makes the sequence in progress on this thread, if there is one, incomplete. Throws if it is compared.
+void RefuseOpSequence();
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_BLOCKS_OP_SEQUENCE_H_
