@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: demo_test.sh DEMO TRAIN
-# Two ranks learn digits; resumed from its first epoch, the second one is the same.
+# Two ranks learn digits; resumed from its first epoch, the second one is the same. Four ranks learn, too.
 set -euo pipefail
 
 flags=(--train_images=2560 --held_out_images=512)
@@ -16,3 +16,8 @@ result() { grep 'epoch 2' "$1" | sed 's/, [^,]*per step//'; }
 [[ $(result "$TEST_TMPDIR/whole") == "$(result "$TEST_TMPDIR/resumed")" ]]
 accuracy=$(sed -n 's/epoch 2.*accuracy \([0-9]*\).*/\1/p' "$TEST_TMPDIR/whole")
 ((accuracy >= 60))
+
+bash "$1" "$2" 4 --train_images=1280 --held_out_images=128 --epochs=2 | tee "$TEST_TMPDIR/four"
+grep --quiet '^4 ranks, batches of 128 images$' "$TEST_TMPDIR/four"
+loss() { sed -n "s/^epoch $1: loss \([0-9.]*\),.*/\1/p" "$TEST_TMPDIR/four"; }
+awk -v first="$(loss 1)" -v second="$(loss 2)" 'BEGIN { exit !(second > 0 && second < first) }'
