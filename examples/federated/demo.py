@@ -133,7 +133,7 @@ def _options():
   parser.add_argument("--secure", action="store_true", help="secure aggregation")
   parser.add_argument("--stale_program", help="the last device has this version of the program")
   parser.add_argument("--kill_after_round", type=int, help="kill the last device after this round")
-  parser.add_argument("--verbose", action="store_true", help="print everything that the server prints")
+  parser.add_argument("--verbose", action="store_true", help="print the server's log, and at the end the devices'")
   return parser.parse_args()
 
 
@@ -159,10 +159,14 @@ def main():
       rounds += 1
 
     status = federation.run(on_line)
+    names = [f"device {part}" for part in range(options.devices)]
+    if options.verbose:
+      for name in names:
+        print(f"--- {name}\n{federation.log_of(name)}", flush=True)
     if status == 0 and rounds == options.rounds + 1:
       return 0
     print(f"The run ended with status {status} after {rounds} lines of results.", file=sys.stderr)
-    for name in ["superlink"] + [f"device {part}" for part in range(options.devices)]:
+    for name in ["superlink"] + names:
       print(f"--- {name}\n{federation.log_of(name)[-3000:]}", file=sys.stderr)
     return 1
 
