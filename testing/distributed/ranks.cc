@@ -20,11 +20,14 @@
 namespace cotan::testing {
 namespace {
 
-// Open MPI: as root, with more ranks than cores, in memory of one machine; the other ranks go on if one is killed.
-// Tests have no HOME, without which Open MPI 5 does not start.
+// Open MPI: as root, with more ranks than cores; the other ranks go on if one is killed. Tests have no HOME, without
+// which Open MPI 5 does not start.
 constexpr char kMpirun[] =
     "HOME=/tmp TMPDIR=/tmp OMPI_MCA_rmaps_base_oversubscribe=1 timeout 55 mpirun --allow-run-as-root --oversubscribe "
-    "--enable-recovery --mca btl self,vader --mca btl_vader_single_copy_mechanism none";
+    "--enable-recovery";
+constexpr char kSharedMemory[] = " --mca btl self,vader --mca btl_vader_single_copy_mechanism none";
+// With ob1, messages have no other way than these. The loopback interface is used only if it is named.
+constexpr char kLoopbackTcp[] = " --mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo";
 constexpr char kWorker[] = "testing/distributed/worker";
 
 template <typename T>
@@ -45,17 +48,17 @@ RankResult ReadLog(const std::string& path) {
 }  // namespace
 
 std::vector<RankResult> RunRanks(int ranks, const std::string& folder, const std::string& program, const RankData& data,
-                                 const std::vector<std::string>& flags) {
+                                 const std::vector<std::string>& flags, Transport transport) {
   const std::string path = absl::StrCat(folder, "/data");
   {
     std::ofstream file(path, std::ios::binary);
     Append(data.inputs, file);
     Append(data.labels, file);
   }
-  const std::string command =
-      absl::StrCat(kMpirun, " -np ", ranks, " ", kWorker, " --program=", program, " --data=", path, " --out=", folder,
-                   " --batch=", data.batch, " --steps=", data.steps, " --sizes=", absl::StrJoin(data.sizes, ","), " ",
-                   absl::StrJoin(flags, " "), " > ", folder, "/mpirun.log 2>&1");
+  const std::string command = absl::StrCat(
+      kMpirun, transport == Transport::kLoopbackTcp ? kLoopbackTcp : kSharedMemory, " -np ", ranks, " ", kWorker,
+      " --program=", program, " --data=", path, " --out=", folder, " --batch=", data.batch, " --steps=", data.steps,
+      " --sizes=", absl::StrJoin(data.sizes, ","), " ", absl::StrJoin(flags, " "), " > ", folder, "/mpirun.log 2>&1");
   // With --enable-recovery mpirun may succeed although a rank failed, which is in the logs.
   const int status = std::system(command.c_str());
   std::vector<RankResult> results;

@@ -28,10 +28,14 @@ struct RankResult {
   bool is_done = false;       // neither failed nor killed
 };
 
+// Transport of the messages between ranks.
+enum class Transport { kSharedMemory, kLoopbackTcp };
+
 // Runs the worker on `ranks` ranks of this machine. `folder` is a new folder for its files; `program` the path of the
 // compiled model (%r is the rank); `flags` are the worker's other ones. Returns a result for each rank.
 std::vector<RankResult> RunRanks(int ranks, const std::string& folder, const std::string& program, const RankData& data,
-                                 const std::vector<std::string>& flags = {});
+                                 const std::vector<std::string>& flags = {},
+                                 Transport transport = Transport::kSharedMemory);
 
 // Returns the bytes of a file; empty if there is none.
 std::string BytesOf(const std::string& path);

@@ -154,5 +154,22 @@ TEST_P(DataParallel, EqualsTheWholeBatchInOneProcess) {
 INSTANTIATE_TEST_SUITE_P(Ranks, DataParallel, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
+TEST(TransportTest, RanksOverTcpHaveTheBitsOfRanksOverSharedMemory) {
+  constexpr int kRanks = 4;
+  constexpr int64_t kBatch = 5, kSteps = 3;
+  const ModelCase model = Perceptron();
+  const RankData data = DrawData(model, kRanks, kBatch, kSteps, TestSeed());
+  const std::string program = CompileParallel(model, kBatch, Clipped(kAdam), Sharded(kRanks));
+  const std::string memory = NewFolder(), tcp = NewFolder();
+  RunRanks(kRanks, memory, program, data);
+  const std::vector<RankResult> results = RunRanks(kRanks, tcp, program, data, {}, Transport::kLoopbackTcp);
+  for (int r = 0; r < kRanks; ++r) {
+    const RankResult& result = results[static_cast<size_t>(r)];
+    ASSERT_TRUE(result.is_done) << "rank " << r << ": " << result.error << "\n" << BytesOf(tcp + "/mpirun.log");
+    const std::string last = absl::StrCat("/", r, ".", kSteps - 1);
+    EXPECT_EQ(BytesOf(tcp + last), BytesOf(memory + last)) << "rank " << r;
+  }
+}
+
 }  // namespace
 }  // namespace cotan::testing
