@@ -3,9 +3,11 @@
 // Several ranks train as one process with the whole batch does, and each time with the same bits.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/test_seed.h"
 #include "testing/distributed/parallel_model.h"
@@ -112,6 +114,42 @@ Whole TrainWhole(const ParallelCase& parallel, const RankData& data) {
   return whole;
 }
 
+// Parameters, statistics of batch norm, and slots unless each rank has a share of them.
+void ExpectEqualStates(const std::map<std::string, std::vector<float>>& states,
+                       const std::map<std::string, torch::Tensor>& whole, bool has_shards) {
+  for (const auto& [name, expected] : whole) {
+    if (expected.scalar_type() != torch::kFloat) continue;
+    const auto found = states.find(name);
+    const bool is_slot = absl::StartsWith(name, "optimizer.");
+    EXPECT_EQ(found != states.end(), !(is_slot && has_shards)) << name;
+    if (found == states.end()) continue;
+    const torch::Tensor dense = expected.contiguous();
+    EXPECT_LE(ErrorInEps<float>(found->second, {dense.data_ptr<float>(), static_cast<size_t>(dense.numel())}),
+              kModelDrift)
+        << name;
+  }
+}
+
+// The rank's slots of each kind have 1 / ranks of the elements of all. Shards of a bucket have one size.
+void ExpectShareOfSlots(const std::map<std::string, std::vector<float>>& states,
+                        const std::map<std::string, torch::Tensor>& whole, int ranks) {
+  std::map<std::string, int64_t> elements, held, shards;  // by kind
+  const auto kind_of = [](const std::string& name) { return name.substr(name.rfind('.')); };
+  for (const auto& [name, tensor] : whole) {
+    if (absl::StartsWith(name, "optimizer.")) elements[kind_of(name)] += tensor.numel();
+  }
+  for (const auto& [name, values] : states) {
+    if (!absl::StartsWith(name, "optimizer.shard.")) continue;
+    held[kind_of(name)] += static_cast<int64_t>(values.size());
+    ++shards[kind_of(name)];
+  }
+  EXPECT_FALSE(elements.empty());
+  for (const auto& [kind, count] : elements) {
+    EXPECT_GE(held[kind] * ranks, count) << kind;
+    EXPECT_LT(held[kind] * ranks, count + shards[kind] * ranks) << kind;
+  }
+}
+
 TEST_P(DataParallel, EqualsTheWholeBatchInOneProcess) {
   const ParallelCase& parallel = GetParam();
   constexpr int64_t kBatch = 5, kSteps = 6;
@@ -139,15 +177,9 @@ TEST_P(DataParallel, EqualsTheWholeBatchInOneProcess) {
     const std::string checkpoint = BytesOf(absl::StrCat(first, "/", r, last));
     EXPECT_EQ(checkpoint, BytesOf(absl::StrCat(second, "/", r, last))) << "rank " << r << " is different when repeated";
     const auto states = StatesOf(absl::StrCat(first, "/", r, last));
-    for (const auto& [name, expected] : whole.states) {
-      const auto found = states.find(name);
-      if (found == states.end() || expected.scalar_type() != torch::kFloat) continue;
-      const torch::Tensor dense = expected.contiguous();
-      EXPECT_LE(ErrorInEps<float>(found->second, {dense.data_ptr<float>(), static_cast<size_t>(dense.numel())}),
-                kModelDrift)
-          << name << " of rank " << r;
-    }
-    EXPECT_TRUE(states.contains("layers.0.weight"));
+    SCOPED_TRACE(absl::StrCat("rank ", r));
+    ExpectEqualStates(states, whole.states, parallel.parallel.shard_optimizer);
+    if (parallel.parallel.shard_optimizer) ExpectShareOfSlots(states, whole.states, parallel.ranks);
   }
 }
 
