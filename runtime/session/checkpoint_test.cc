@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -295,47 +295,89 @@ int NumKills() {
 // The states of a session after each number of steps, computed when they are asked for.
 class StatesBySteps {
  public:
-  // Returns whether `bytes` are the states after at most 10,000 steps.
-  bool Contains(const std::string& bytes) {
-    while (!seen_.contains(bytes)) {
-      if (seen_.size() > 10000) return false;
-      seen_.insert(StateBytes(session_));
+  // Returns after how many steps, at most 10,000, `bytes` are the states; -1 if they never are.
+  int StepsOf(const std::string& bytes) {
+    while (!steps_.contains(bytes)) {
+      const auto steps = static_cast<int>(steps_.size());
+      if (steps > 10000) return -1;
+      steps_[StateBytes(session_)] = steps;
       Train(session_, 1);
     }
-    return true;
+    return steps_[bytes];
   }
 
  private:
   Session session_ = NewSession();
-  absl::flat_hash_set<std::string> seen_;
+  absl::flat_hash_map<std::string, int> steps_;
 };
 
-TEST(CheckpointTest, AKilledProcessLeavesTheOldOrTheNewFileWhole) {
+// A child process that saves its states to `path` after each step. After each save it reports over a pipe how many
+// steps the saved states have.
+class SavingProcess {
+ public:
+  explicit SavingProcess(const std::string& path) {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe(ends), 0);
+    process_ = ::fork();
+    EXPECT_GE(process_, 0);
+    if (process_ == 0) TrainAndSave(path, ends[1]);
+    ::close(ends[1]);
+    reports_ = ends[0];
+  }
+  SavingProcess(const SavingProcess&) = delete;
+  SavingProcess& operator=(const SavingProcess&) = delete;
+  ~SavingProcess() { ::close(reports_); }
+
+  // Waits for a report; 0 if the process has ended and each report has been read.
+  int NextReport() {
+    int steps = 0;
+    return ::read(reports_, &steps, sizeof(steps)) == static_cast<ssize_t>(sizeof(steps)) ? steps : 0;
+  }
+
+  // Kills the process and waits for its end. Returns whether it ran until then.
+  bool Kill() {
+    int status = 0;
+    if (process_ <= 0 || ::kill(process_, SIGKILL) != 0) return false;
+    return ::waitpid(process_, &status, 0) == process_ && WIFSIGNALED(status);
+  }
+
+ private:
+  [[noreturn]] static void TrainAndSave(const std::string& path, int reports) {
+    Session session = NewSession();
+    for (int steps = 1;; ++steps) {
+      Train(session, 1);
+      if (!session.SaveCheckpoint(path).ok()) ::_exit(1);
+      if (::write(reports, &steps, sizeof(steps)) != static_cast<ssize_t>(sizeof(steps))) ::_exit(1);
+    }
+  }
+
+  pid_t process_ = -1;
+  int reports_ = -1;
+};
+
+TEST(CheckpointTest, AKilledProcessLeavesTheLastSavedOrTheNextFileWhole) {
   std::mt19937_64 random(testing::TestSeed());
   const std::string folder = NewFolder("killed");
   const std::string path = folder + "/killed.safetensors";
   Session session = NewSession();
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   StatesBySteps states;
+  int steps_in_file = 0;
   const int kills = NumKills();
   for (int trial = 0; trial < kills; ++trial) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      Session writer = NewSession();
-      for (;;) {
-        Train(writer, 1);
-        if (!writer.SaveCheckpoint(path).ok()) ::_exit(1);
-      }
-    }
+    SavingProcess process(path);
+    // Half of the processes have saved when they are killed, however slow the disk is.
+    int saved = random() % 2 == 0 ? process.NextReport() : 0;
     ::usleep(static_cast<useconds_t>(500 + random() % 10000));
-    ASSERT_EQ(::kill(child, SIGKILL), 0);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_TRUE(process.Kill());
+    while (const int steps = process.NextReport()) saved = steps;
     Session loaded = NewSession();
     const absl::Status read = loaded.LoadCheckpoint(path);
     ASSERT_TRUE(read.ok()) << read;
-    ASSERT_TRUE(states.Contains(StateBytes(loaded))) << "kill " << trial;
+    const int old_steps = saved > 0 ? saved : steps_in_file;
+    steps_in_file = states.StepsOf(StateBytes(loaded));
+    // The process may have died between the next save and its report.
+    ASSERT_THAT(steps_in_file, ::testing::AnyOf(old_steps, saved + 1)) << "kill " << trial;
   }
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   EXPECT_THAT(Entries(folder), ElementsAre("killed.safetensors"));
