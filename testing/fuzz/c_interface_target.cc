@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Calls the C interface in the order that the input describes, one byte per choice, with valid handles, NULL, and
-// sizes, names and texts of any content.
+// sizes, names and texts of any content. Choices are taken in statements of their own: compilers evaluate the arguments
+// of a call in different orders.
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "capi/test_handles.h"
+#include "gtest/gtest.h"
 #include "include/cotan.h"
+#include "runtime/testing/program_builder.h"
 #include "testing/fuzz/choices.h"
 #include "testing/fuzz/fuzz_target.h"
 #include "testing/fuzz/wire_mutator.h"
@@ -26,6 +39,32 @@ using capi::TensorHandle;
 constexpr std::array<const char*, 10> kNames = {"train_step", "eval", "forward", "backward", "weight",
                                                 "bias",       "lr",   "",        "?",        nullptr};
 
+// Returns the bytes of a program whose method "eval" has three numbers as inputs, one of which decides a size.
+const std::string& NumbersBytes() {
+  static const std::string& bytes = *new std::string([] {
+    ProgramBuilder builder;
+    auto& symbol = *builder.artifact().add_symbols();
+    symbol.set_name("count");
+    symbol.set_min(1);
+    symbol.set_max(64);
+    MethodBuilder method = builder.AddMethod("eval");
+    const uint32_t factor = method.Input("factor", DType::kFloat32, {});
+    method.Input("count", DType::kInt64, {"s0", "0"});
+    method.Input("flag", DType::kBool, {});
+    method.Output("squares", method.Pointwise({"s0"}, {factor}, [](auto& b) { return b.Mul(0, 0); }));
+    return builder.Bytes();
+  }());
+  return bytes;
+}
+
+// Returns the path of the file that a sequence may write. It is in memory where possible: a disk takes milliseconds to
+// sync a file.
+const char* FilePath() {
+  static const std::string& path = *new std::string(
+      absl::StrCat(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ::testing::TempDir(), "/cotan_c_interface_", getpid()));
+  return path.c_str();
+}
+
 // Choices of arguments.
 class ArgumentChoices : public Choices {
  public:
@@ -37,9 +76,15 @@ class ArgumentChoices : public Choices {
     return byte < 250 ? byte % 8 : kLimits[byte - 250];
   }
   const char* Name() { return kNames[Below(kNames.size())]; }
+  // Returns the path of the file, one that does not exist, or NULL.
+  const char* Path() {
+    const uint8_t byte = Next() % 8;
+    if (byte == 0) return nullptr;
+    return byte == 1 ? "/nowhere/file" : FilePath();
+  }
 };
 
-// The handles of one sequence. At most eight of a kind live at a time.
+// The handles of one sequence, and its file. At most eight handles of a kind live at a time.
 class Caller {
  public:
   explicit Caller(absl::string_view input) : choices_(input) {
@@ -48,6 +93,9 @@ class Caller {
     Succeeded(cotan_program_load_copy(bytes.data(), bytes.size(), "program", &program));
     program_.reset(program);
   }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+  ~Caller() { std::remove(FilePath()); }
 
   // Calls functions until the input ends. Returns whether one call after the first succeeded.
   bool Run() {
@@ -58,39 +106,31 @@ class Caller {
 
  private:
   void Call() {
-    switch (choices_.Next() % 16) {
-      case 0:
-        return CreateSession();
-      case 1:
-        return CreateTensor();
-      case 2:
-        return BorrowTensor();
-      case 3:
-        return Free();
-      case 4:
-      case 5:
-        return RunMethod();
-      case 6:
-        return ReadState();
-      case 7:
-        return Succeeded(cotan_session_set_state(Session(), choices_.Name(), Tensor()));
-      case 8:
-        return Keep([&](cotan_tensor** out) { return cotan_session_gradient(Session(), choices_.Name(), out); });
-      case 9:
-        return UseHyperparameter();
-      case 10:
-        return UseRng();
-      case 11:
-        return ReadTensor();
-      case 12:
-        return ReadPlans();
-      case 13:
-        return ReadProgram();
-      case 14:
-        return LoadDamagedProgram();
-      default:
-        Succeeded(cotan_session_load_checkpoint(Session(), choices_.Name()));
-    }
+    static constexpr void (Caller::*kCalls[])() = {&Caller::CreateSession,
+                                                   &Caller::CreateTensor,
+                                                   &Caller::BorrowTensor,
+                                                   &Caller::Free,
+                                                   &Caller::RunMethod,
+                                                   &Caller::RunMethod,
+                                                   &Caller::ReadState,
+                                                   &Caller::SetState,
+                                                   &Caller::ReadGradient,
+                                                   &Caller::UseHyperparameter,
+                                                   &Caller::UseRng,
+                                                   &Caller::ReadTensor,
+                                                   &Caller::ReadPlans,
+                                                   &Caller::ReadProgram,
+                                                   &Caller::LoadDamagedProgram,
+                                                   &Caller::LoadCheckpoint,
+                                                   &Caller::SaveCheckpoint,
+                                                   &Caller::RunTimed,
+                                                   &Caller::SummarizePlan,
+                                                   &Caller::DescribeProgram,
+                                                   &Caller::MakeNumber,
+                                                   &Caller::LoadProgramFile,
+                                                   &Caller::LendProgram,
+                                                   &Caller::ReadNames};
+    (this->*kCalls[choices_.Below(std::size(kCalls))])();
   }
 
   // A failed call has a text and a code.
@@ -137,8 +177,10 @@ class Caller {
       options.struct_size = static_cast<size_t>(choices_.Number());
       caller.newer.fill(static_cast<char>(choices_.Next() % 2));
     }
+    const cotan_program* const program = Program();
+    const bool has_options = choices_.Next() % 16 != 0;
     cotan_session* session = nullptr;
-    Succeeded(cotan_session_create(Program(), choices_.Next() % 16 == 0 ? nullptr : &options, &session));
+    Succeeded(cotan_session_create(program, has_options ? &options : nullptr, &session));
     if (session != nullptr) sessions_.emplace_back(session);
     if (sessions_.size() > 8) sessions_.erase(sessions_.begin());
   }
@@ -166,10 +208,10 @@ class Caller {
     strides.resize(sizes.size(), 1);
     const auto dtype = static_cast<cotan_dtype>(choices_.Next() % 16);
     const size_t bytes = choices_.Next();
+    const bool has_strides = choices_.Next() % 2 != 0;
     Keep([&](cotan_tensor** out) {
       return cotan_tensor_borrow(dtype, static_cast<int32_t>(sizes.size()), sizes.data(),
-                                 choices_.Next() % 2 == 0 ? nullptr : strides.data(), memory_.data(), bytes, nullptr,
-                                 nullptr, out);
+                                 has_strides ? strides.data() : nullptr, memory_.data(), bytes, nullptr, nullptr, out);
     });
   }
 
@@ -181,20 +223,78 @@ class Caller {
     }
   }
 
-  void RunMethod() {
+  // Runs a method by `run`, which returns the status; its results are new tensors or, if `reuse`, may be given ones.
+  template <typename RunFunction>
+  void RunBy(bool reuse, const RunFunction& run) {
     std::vector<cotan_tensor*> arguments(choices_.Next() % 4);
     for (cotan_tensor*& argument : arguments) argument = Tensor();
-    std::vector<cotan_tensor*> results(choices_.Next() % 4);
+    std::vector<cotan_tensor*> given(choices_.Next() % 4);
+    for (cotan_tensor*& result : given) result = reuse ? Tensor() : nullptr;
     cotan_session* const session = Session();
-    Succeeded(cotan_session_run(session, choices_.Name(), arguments.data(), arguments.size(), results.data(),
-                                results.size()));
-    for (cotan_tensor* const result : results) {
-      if (result != nullptr) Keep([&](cotan_tensor** out) { return *out = result, COTAN_OK; });
+    const char* const method = choices_.Name();
+    std::vector<cotan_tensor*> results = given;
+    Succeeded(run(session, method, arguments, results));
+    for (size_t i = 0; i < results.size(); ++i) {
+      Require(given[i] == nullptr || results[i] == given[i], "a given result stays the caller's handle");
+      if (given[i] != nullptr || results[i] == nullptr) continue;
+      Keep([&](cotan_tensor** out) { return *out = results[i], COTAN_OK; });
     }
   }
 
+  void RunMethod() {
+    RunBy(/*reuse=*/false, [](cotan_session* session, const char* method, const auto& arguments, auto& results) {
+      return cotan_session_run(session, method, arguments.data(), arguments.size(), results.data(), results.size());
+    });
+  }
+
+  void RunTimed() {
+    std::array<int64_t, 8> times;
+    times.fill(-1);
+    const size_t room = choices_.Below(times.size() + 1);
+    RunBy(/*reuse=*/true, [&](cotan_session* session, const char* method, const auto& arguments, auto& results) {
+      size_t num_steps = room;
+      const cotan_status status =
+          cotan_session_run_timed(session, method, arguments.data(), arguments.size(), results.data(), results.size(),
+                                  room == 0 ? nullptr : times.data(), &num_steps);
+      Require(status == COTAN_OK || num_steps == room, "a run that fails writes no number of steps");
+      const size_t num_written = status == COTAN_OK ? std::min(room, num_steps) : 0;
+      const auto end = times.begin() + static_cast<std::ptrdiff_t>(num_written);
+      Require(std::all_of(times.begin(), end, [](int64_t time) { return time >= 0; }), "each step has a time");
+      Require(std::all_of(end, times.end(), [](int64_t time) { return time == -1; }), "no other time is written");
+      return status;
+    });
+  }
+
   void ReadState() {
-    Keep([&](cotan_tensor** out) { return cotan_session_get_state(Session(), choices_.Name(), out); });
+    cotan_session* const session = Session();
+    const char* const name = choices_.Name();
+    Keep([&](cotan_tensor** out) { return cotan_session_get_state(session, name, out); });
+  }
+
+  void SetState() {
+    cotan_session* const session = Session();
+    const char* const name = choices_.Name();
+    Succeeded(cotan_session_set_state(session, name, Tensor()));
+  }
+
+  void ReadGradient() {
+    cotan_session* const session = Session();
+    const char* const name = choices_.Name();
+    Keep([&](cotan_tensor** out) { return cotan_session_gradient(session, name, out); });
+  }
+
+  void LoadCheckpoint() {
+    cotan_session* const session = Session();
+    Succeeded(cotan_session_load_checkpoint(session, choices_.Path()));
+  }
+
+  void SaveCheckpoint() {
+    cotan_session* const session = Session();
+    const char* const path = choices_.Path();
+    const cotan_status status = cotan_session_save_checkpoint(session, path);
+    Succeeded(status);
+    if (status != COTAN_OK) return;
+    Require(cotan_session_load_checkpoint(session, path) == COTAN_OK, "saved states can be loaded");
   }
 
   void UseHyperparameter() {
@@ -209,7 +309,9 @@ class Caller {
     int64_t seed = 0, offset = 0;
     cotan_session* const session = Session();
     Succeeded(cotan_session_get_rng(session, &seed, &offset));
-    Succeeded(cotan_session_set_rng(session, choices_.Number(), choices_.Number()));
+    seed = choices_.Number();
+    offset = choices_.Number();
+    Succeeded(cotan_session_set_rng(session, seed, offset));
   }
 
   void ReadTensor() {
@@ -231,6 +333,14 @@ class Caller {
     cotan_string_free(text);
   }
 
+  void SummarizePlan() {
+    cotan_plan_summary summary = COTAN_PLAN_SUMMARY_INIT;
+    if (choices_.Next() % 8 == 0) summary.struct_size = static_cast<size_t>(choices_.Number());
+    cotan_session* const session = Session();
+    Succeeded(cotan_session_plan_summary(session, choices_.Name(), &summary));
+    Succeeded(cotan_session_synchronize(session));
+  }
+
   void ReadProgram() {
     cotan_program* const program = Program();
     size_t index = static_cast<size_t>(choices_.Number());
@@ -243,14 +353,103 @@ class Caller {
     Succeeded(cotan_program_find_method(program, choices_.Name(), &index));
   }
 
+  // An index is accepted if and only if it is below the count.
+  void Described(cotan_status status, size_t index, size_t count) {
+    Succeeded(status);
+    Require((status == COTAN_OK) == (index < count), "a program describes as much as it counts");
+  }
+
+  void DescribeProgram() {
+    cotan_program* const program = Program();
+    size_t index = static_cast<size_t>(choices_.Number());
+    cotan_method_info method = COTAN_METHOD_INFO_INIT;
+    Described(cotan_program_method(program, index, &method), index, cotan_program_num_methods(program));
+    cotan_state_info state = COTAN_STATE_INFO_INIT;
+    Described(cotan_program_state(program, index, &state), index, cotan_program_num_states(program));
+    cotan_dimension_info dimension = COTAN_DIMENSION_INFO_INIT;
+    Described(cotan_program_dimension(program, index, &dimension), index, cotan_program_num_dimensions(program));
+    const auto output = static_cast<size_t>(choices_.Number());
+    cotan_value_info value = COTAN_VALUE_INFO_INIT;
+    Described(cotan_program_output(program, index, output, &value), output, method.num_outputs);
+    const cotan_status found = cotan_program_find_state(program, choices_.Name(), &index);
+    Succeeded(found);
+    Require(found != COTAN_OK || index < cotan_program_num_states(program), "a state that is found is one of those");
+  }
+
+  void MakeNumber() {
+    cotan_program* const program = Program();
+    const auto method = static_cast<size_t>(choices_.Number());
+    const auto input = static_cast<size_t>(choices_.Number());
+    const uint8_t kind = choices_.Next() % 3;
+    const int64_t value = choices_.Number();
+    Keep([&](cotan_tensor** out) {
+      if (kind == 0) return cotan_program_number_double(program, method, input, static_cast<double>(value) / 2, out);
+      if (kind == 1) return cotan_program_number_int64(program, method, input, value, out);
+      return cotan_program_number_bool(program, method, input, static_cast<int32_t>(value), out);
+    });
+  }
+
+  void Damage(std::string& bytes) {
+    const size_t high = choices_.Next(), low = choices_.Next();
+    bytes[(high * 256 + low) % bytes.size()] ^= static_cast<char>(1 + choices_.Next() % 8);
+  }
+
+  // Returns the bytes of one of two programs, in one of four cases with a damaged byte.
+  std::string ProgramBytes() {
+    const uint8_t choice = choices_.Next() % 8;
+    std::string bytes = choice < 4 ? NumbersBytes() : capi::LinearRegressionBytes();
+    if (choice % 4 == 3) Damage(bytes);
+    return bytes;
+  }
+
+  // Frees a program that was loaded, or uses it from now on; sessions keep theirs.
+  void KeepProgram(cotan_status status, cotan_program* program) {
+    Succeeded(status);
+    Require((status == COTAN_OK) == (program != nullptr), "a program is returned if and only if the call succeeds");
+    ProgramHandle loaded(program);
+    if (loaded != nullptr && choices_.Next() % 2 == 0) program_ = std::move(loaded);
+  }
+
   void LoadDamagedProgram() {
     std::string bytes = capi::LinearRegressionBytes();
-    bytes[(size_t{choices_.Next()} * 256 + choices_.Next()) % bytes.size()] ^=
-        static_cast<char>(1 + choices_.Next() % 8);
+    Damage(bytes);
+    const size_t size = choices_.Next() % 4 == 0 ? bytes.size() / 2 : bytes.size();
     cotan_program* program = nullptr;
-    Succeeded(cotan_program_load_copy(bytes.data(), choices_.Next() % 4 == 0 ? bytes.size() / 2 : bytes.size(),
-                                      choices_.Name(), &program));
-    cotan_program_free(program);
+    const cotan_status status = cotan_program_load_copy(bytes.data(), size, choices_.Name(), &program);
+    KeepProgram(status, program);
+  }
+
+  // Loads the file, as it is or after a program was written to it.
+  void LoadProgramFile() {
+    if (choices_.Next() % 2 == 0) {
+      std::remove(FilePath());  // programs that were loaded from it have mapped it
+      std::ofstream(FilePath(), std::ios::binary) << ProgramBytes();
+    }
+    cotan_program* program = nullptr;
+    const cotan_status status = cotan_program_load(choices_.Path(), &program);
+    KeepProgram(status, program);
+  }
+
+  // Lends bytes that the last user of the program gives back.
+  void LendProgram() {
+    auto bytes = std::make_unique<std::string>(ProgramBytes());
+    cotan_program* program = nullptr;
+    const cotan_status status = cotan_program_load_memory(
+        bytes->data(), bytes->size(), choices_.Name(), [](void* lent) { delete static_cast<std::string*>(lent); },
+        bytes.get(), &program);
+    if (status == COTAN_OK) (void)bytes.release();
+    KeepProgram(status, program);
+  }
+
+  void ReadNames() {
+    const bool is_small = choices_.Next() % 2 == 0;
+    const auto number = static_cast<int32_t>(is_small ? choices_.Next() : choices_.Number());
+    Succeeded(cotan_check_abi(static_cast<uint32_t>(number)));
+    Require(cotan_check_abi(cotan_abi_version()) == COTAN_OK, "a program of this version may use the library");
+    Require(cotan_version()[0] != '\0', "the library has a version");
+    Require(cotan_status_name(number)[0] != '\0' && cotan_dtype_name(number)[0] != '\0', "each number has a name");
+    Require((cotan_dtype_size(number) > 0) == (number > COTAN_UNDEFINED && number <= COTAN_F8E5M2),
+            "known dtypes have a size");
   }
 
   ArgumentChoices choices_;
@@ -271,14 +470,24 @@ std::string MutateInput(absl::string_view input, std::mt19937_64& random) {
   return mutated.substr(0, 128);
 }
 
-// A session; two tensors, a training step on them and a state; descriptions of the program; hyperparameters and plans.
+// A session; two tensors, a training step on them and a state; descriptions of the program; hyperparameters and plans;
+// a timed step and its plan; a checkpoint, saved and loaded; a program from a file, and names; numbers, and a run on
+// them.
 std::vector<std::string> SeedInputs() {
   using std::string_literals::operator""s;
   const std::string session = "\0\1\1\2\1\1"s;
   const std::string tensors = "\1\2\2\3\x09\1\1\1\2\2\2\x09\1\1"s;
   const std::string step = "\4\2\2\1\1\1\0"s;
-  return {session, session + tensors + step + "\6\1\4\x0b\1\4\x0c\1\0"s, "\x0d\1\1\1\0"s,
-          session + "\x09\1\0\6\6\x0a\1\1\1\x0c\1\0"s};
+  const std::string numbers = "\x16\0\0\0\x14\1\0\0\0\1\x14\1\0\1\1\3\x14\1\0\2\2\1"s;
+  return {session,
+          session + tensors + step + "\6\1\4\x0b\1\4\x0c\1\0"s,
+          "\x0d\1\1\1\0"s,
+          session + "\x09\1\0\6\6\x0a\1\1\1\x0c\1\0"s,
+          session + tensors + "\x11\4\2\2\1\1\0\1\0\x12\1\1\0"s,
+          session + "\x10\1\2\x0f\1\2"s,
+          "\x15\0\4\2\0\x13\1\0\0\4\x17\0\x09"s,
+          "\x16\0\0\0"s,
+          numbers + session + "\4\3\3\1\2\1\1\1"s};
 }
 
 }  // namespace cotan::testing
