@@ -2,8 +2,12 @@
 
 // Replaces operator new to test that failing allocations become COTAN_RESOURCE_EXHAUSTED.
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <new>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +52,37 @@ int FailEachAllocation(const std::function<cotan_status()>& call) {
   }
   ADD_FAILURE() << "did not succeed";
   return 0;
+}
+
+constexpr char kFileName[] = "states.safetensors";
+
+// Returns the bytes of a file; "" if there is none.
+std::string ContentOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+// Saves to a file in `folder` with each allocation failing in turn. Whenever one has failed, the folder has the file of
+// before, if there was one, or the whole new one, and no other.
+void FailEachAllocationOfSaving(cotan_session* session, const std::string& folder) {
+  const std::string path = folder + "/" + kFileName;
+  const std::string old_file = ContentOf(path);
+  std::set<std::string> files;
+  EXPECT_GT(FailEachAllocation([&] {
+              const cotan_status status = cotan_session_save_checkpoint(session, path.c_str());
+              allocations_left = -1;
+              if (status != COTAN_OK) files.insert(ContentOf(path));
+              for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+                EXPECT_EQ(entry.path().filename().string(), kFileName);
+              }
+              return status;
+            }),
+            10);
+  const std::string new_file = ContentOf(path);
+  EXPECT_NE(new_file, old_file);
+  files.erase(old_file);
+  files.erase(new_file);
+  EXPECT_TRUE(files.empty()) << files.size() << " files are neither old nor new";
 }
 
 // The analyzer follows operator new to malloc(), and handles not to their operator delete.
@@ -100,9 +135,12 @@ TEST(AllocationTest, EachAllocationOfSavingAndLoadingStatesMayFail) {
   const ProgramHandle program = LoadLinearRegression();
   const SessionHandle session = MakeSession(program.get());
   const SessionHandle other = MakeSession(program.get());
-  const std::string path = ::testing::TempDir() + "/allocation.safetensors";
+  const std::string folder = ::testing::TempDir() + "/allocation";
+  const std::string path = folder + "/" + kFileName;
+  std::filesystem::create_directory(folder);
+  FailEachAllocationOfSaving(session.get(), folder);
   TrainOnce(session.get());
-  EXPECT_GT(FailEachAllocation([&] { return cotan_session_save_checkpoint(session.get(), path.c_str()); }), 10);
+  FailEachAllocationOfSaving(session.get(), folder);
   const std::vector<float> before = StateOf(other.get(), "weight");
   int failed = 0;
   EXPECT_GT(FailEachAllocation([&] {
