@@ -43,7 +43,7 @@ TEST(AddBoundsTest, PlansWithOtherStepsChangeNothing) {
   AddBounds(PlannedMethod(), MachineRates(), absl::MakeSpan(steps));
   EXPECT_EQ(steps[0].kind, "");
   PlannedMethod planned;
-  planned.steps.push_back({.op = 0, .name = "copy"});
+  planned.steps.push_back({.op = 0, .name = "copy", .source = {}, .work = {}});
   AddBounds(planned, MachineRates(), absl::MakeSpan(steps));
   EXPECT_EQ(steps[0].kind, "copy");
 }

@@ -43,7 +43,7 @@ absl::StatusOr<std::shared_ptr<const Program>> Compile(const std::string& path, 
   options.optimizer->options = aot::SgdOptions{.lr = 0.05, .momentum = momentum};
   options.debug.store_references = false;
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled, aot::CompilePt2(model, examples, options));
-  report.compile_seconds = SecondsSince(start);
+  report.compile_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   report.artifact_bytes = static_cast<int64_t>(compiled.bytes().size());
 
   const std::string artifact = absl::StrCat(scratch_folder, "/", report.name, ".cotan");
