@@ -97,22 +97,12 @@ class ShardKernel final : public Kernel {
   const int64_t first_, elements_;
 };
 
-// Returns why the op was not compiled for this many ranks; OK if it was.
-absl::Status CheckRanks(const Collective& op, int size) {
-  if (op.ranks() == size) return absl::OkStatus();
-  const bool any = op.ranks() == 0 && (op.function() == Collective::ALL_REDUCE || op.function() == Collective::WAIT);
-  if (any) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("compiled for ", op.ranks(),
-                                                    " ranks (DataParallelOptions.ranks), but ", size,
-                                                    " run: start as many, or compile the model for ", size));
-}
-
 absl::Status CheckDevice(const Device& device) {
   if (device.type() == DeviceType::kCpu) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("collectives run on the CPU only (NCCL is not supported), but SessionOptions.device is ",
-                   DeviceTypeName(device.type()),
-                   ": create the session on the CPU, or compile the model without CompileOptions.data_parallel"));
+  return absl::UnimplementedError(absl::StrCat(
+      "the collectives of this communicator run on the CPU, but SessionOptions.device is ",
+      DeviceTypeName(device.type()),
+      ": create the session on the CPU, or with a NcclCommunicator (runtime/distributed/nccl) on this one"));
 }
 
 // Returns the first error of CheckDevice() and CheckRanks() for the collectives of a program.
@@ -128,45 +118,6 @@ absl::Status CheckCollectives(const serialization::Artifact& artifact, const Dev
     }
   }
   return absl::OkStatus();
-}
-
-absl::Status ExpectToken(absl::Span<const TensorSpec> tokens, absl::string_view what) {
-  if (tokens.size() == 1 && tokens[0].dtype == DType::kBool && tokens[0].layout.sizes == DimVector{0}) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " of a collective that is waited for is not one token, bool[0]"));
-}
-
-// Returns the bucket of one vector of `elements`.
-absl::StatusOr<Bucket> ShardBucket(absl::Span<const TensorSpec> tensors, const Bucket& whole, int64_t elements) {
-  COTAN_ASSIGN_OR_RETURN(Bucket shard, Bucket::Of(tensors));
-  if (tensors.size() == 1 && shard.dtype() == whole.dtype() && shard.elements() == elements) return shard;
-  return absl::InvalidArgumentError(absl::StrCat("the shard has ", shard.elements(), " elements of ",
-                                                 DTypeName(shard.dtype()), ", expected ", elements, " of ",
-                                                 DTypeName(whole.dtype()), " in one tensor"));
-}
-
-absl::Status CheckSameTypes(absl::Span<const TensorSpec> a, absl::Span<const TensorSpec> b) {
-  const auto same = [](const TensorSpec& x, const TensorSpec& y) {
-    return x.dtype == y.dtype && x.layout.sizes == y.layout.sizes;
-  };
-  if (std::equal(a.begin(), a.end(), b.begin(), b.end(), same)) return absl::OkStatus();
-  return absl::InvalidArgumentError("the collective has outputs of other types than its inputs");
-}
-
-// Returns the kind of an exchange. InvalidArgument: the function is none.
-absl::StatusOr<ExchangeSpec::Kind> KindOf(const Collective& op) {
-  switch (op.function()) {
-    case Collective::ALL_REDUCE:
-      return ExchangeSpec::Kind::kAllReduce;
-    case Collective::REDUCE_SCATTER:
-      return ExchangeSpec::Kind::kReduceScatter;
-    case Collective::ALL_GATHER:
-      return ExchangeSpec::Kind::kAllGather;
-    default:
-      return absl::UnimplementedError(absl::StrCat("collective ", static_cast<int>(op.function()), " is unknown"));
-  }
 }
 
 }  // namespace
@@ -223,63 +174,27 @@ absl::StatusOr<std::unique_ptr<Kernel>> GroupCommunicator::Prepare(const KernelR
   if (op.function() == Collective::WAIT) return PrepareWait(request);
   if (op.function() != Collective::SHARD) return PrepareExchange(request);
   COTAN_ASSIGN_OR_RETURN(Bucket bucket, Bucket::Of(request.inputs));
-  const int64_t elements = bucket.ShardElements(size());
-  COTAN_RETURN_IF_ERROR(ShardBucket(request.outputs, bucket, elements).status());
+  COTAN_ASSIGN_OR_RETURN(const int64_t elements, CheckShard(request, size()));
   return std::make_unique<ShardKernel>(std::move(bucket), rank(), elements);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> GroupCommunicator::PrepareExchange(const KernelRequest& request) {
-  const Collective& op = request.op.collective();
-  ExchangeSpec spec;
-  COTAN_ASSIGN_OR_RETURN(spec.kind, KindOf(op));
+  COTAN_ASSIGN_OR_RETURN(const ExchangeSpec spec, CheckExchange(request, size()));
   COTAN_ASSIGN_OR_RETURN(Bucket from, Bucket::Of(request.inputs));
-  const bool gathers = spec.kind == ExchangeSpec::Kind::kAllGather;
-  spec.dtype = from.dtype();
-  spec.shard_elements = gathers ? from.elements() : from.ShardElements(size());
-  spec.mean = op.mean();
-  spec.op = static_cast<uint32_t>(Fingerprint(request.name));
-  if (gathers) COTAN_RETURN_IF_ERROR(ShardBucket(request.inputs, from, from.elements()).status());
-  if (op.starts()) {
-    COTAN_RETURN_IF_ERROR(ExpectToken(request.outputs, "the output"));
+  if (request.op.collective().starts()) {
     COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Exchange> exchange, NewExchange(spec));
-    unpaired_.push_back({exchange, spec, std::vector<TensorSpec>(request.inputs.begin(), request.inputs.end())});
+    unpaired_.Add(exchange, spec, request.inputs);
     return std::make_unique<StartKernel>(std::move(exchange), std::move(from), started_);
   }
   COTAN_ASSIGN_OR_RETURN(Bucket to, Bucket::Of(request.outputs));
-  COTAN_RETURN_IF_ERROR(CheckResult(spec, request.inputs, request.outputs, to));
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Exchange> exchange, NewExchange(spec));
   return std::make_unique<ExchangeKernel>(std::move(exchange), std::move(from), std::move(to));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> GroupCommunicator::PrepareWait(const KernelRequest& request) {
-  COTAN_RETURN_IF_ERROR(ExpectToken(request.inputs, "the input"));
-  // Plans that could not be made left theirs.
-  while (!unpaired_.empty() && unpaired_.front().exchange.expired()) unpaired_.pop_front();
-  if (unpaired_.empty()) return absl::InvalidArgumentError("the program waits for a collective that it did not start");
-  const Unpaired started = std::move(unpaired_.front());
-  unpaired_.pop_front();
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Exchange> exchange, unpaired_.Take(request, size()));
   COTAN_ASSIGN_OR_RETURN(Bucket to, Bucket::Of(request.outputs));
-  COTAN_RETURN_IF_ERROR(CheckResult(started.spec, started.inputs, request.outputs, to));
-  return std::make_unique<WaitKernel>(started.exchange.lock(), std::move(to), started_);
-}
-
-absl::Status GroupCommunicator::CheckResult(const ExchangeSpec& spec, absl::Span<const TensorSpec> inputs,
-                                            absl::Span<const TensorSpec> outputs, const Bucket& to) const {
-  if (to.dtype() != spec.dtype) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the collective of ", DTypeName(spec.dtype), " has results of ", DTypeName(to.dtype())));
-  }
-  switch (spec.kind) {
-    case ExchangeSpec::Kind::kAllReduce:
-      return CheckSameTypes(inputs, outputs);
-    case ExchangeSpec::Kind::kReduceScatter:
-      return ShardBucket(outputs, to, spec.shard_elements).status();
-    case ExchangeSpec::Kind::kAllGather:
-      break;
-  }
-  if (to.ShardElements(size()) == spec.shard_elements) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("shards of ", spec.shard_elements, " elements on ", size(),
-                                                 " ranks do not make a bucket of ", to.elements()));
+  return std::make_unique<WaitKernel>(std::move(exchange), std::move(to), started_);
 }
 
 }  // namespace cotan

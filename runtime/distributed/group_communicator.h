@@ -5,7 +5,6 @@
 #define COTAN_RUNTIME_DISTRIBUTED_GROUP_COMMUNICATOR_H_
 
 #include <cstddef>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "kernels/api/communicator.h"
 #include "kernels/api/device.h"
 #include "runtime/distributed/bucket.h"
+#include "runtime/distributed/collective_checks.h"
 #include "runtime/distributed/exchange.h"
 
 namespace cotan {
@@ -46,29 +46,23 @@ class GroupCommunicator : public Communicator {
   absl::Status CheckProgram(const serialization::Artifact& artifact, const Device& device) final;
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) final;
 
- protected:
-  // Makes an exchange. ResourceExhausted: the host has not enough memory. Unimplemented: a shard is too large.
-  virtual absl::StatusOr<std::unique_ptr<Exchange>> NewExchange(const ExchangeSpec& spec) = 0;
   // Returns the bytes that each rank gives, as many as this one, in the order of the ranks. All ranks call it at the
   // same point. Errors of Exchange::Wait().
   virtual absl::StatusOr<std::vector<std::string>> Gather(absl::string_view bytes) = 0;
+  // Returns OK if no rank is known to have ended before it said that it leaves; with `needs_all`, if none has left,
+  // either. Does not wait. Thread-safe. Unavailable: as Exchange::Wait().
+  virtual absl::Status CheckOthers(bool needs_all) = 0;
+
+ protected:
+  // Makes an exchange. ResourceExhausted: the host has not enough memory. Unimplemented: a shard is too large.
+  virtual absl::StatusOr<std::unique_ptr<Exchange>> NewExchange(const ExchangeSpec& spec) = 0;
 
  private:
-  // An exchange whose WAIT has not been prepared yet.
-  struct Unpaired {
-    std::weak_ptr<Exchange> exchange;
-    ExchangeSpec spec;
-    std::vector<TensorSpec> inputs;
-  };
-
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareExchange(const KernelRequest& request);
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareWait(const KernelRequest& request);
-  // InvalidArgument: the results of an exchange have other types than its inputs demand.
-  absl::Status CheckResult(const ExchangeSpec& spec, absl::Span<const TensorSpec> inputs,
-                           absl::Span<const TensorSpec> outputs, const Bucket& to) const;
 
   StartedExchanges started_;
-  std::deque<Unpaired> unpaired_;
+  UnpairedExchanges<Exchange> unpaired_;
 };
 
 }  // namespace cotan

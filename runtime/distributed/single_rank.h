@@ -18,10 +18,11 @@ class SingleRank final : public GroupCommunicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  absl::StatusOr<std::vector<std::string>> Gather(absl::string_view bytes) override;
+  absl::Status CheckOthers(bool needs_all) override;
 
  protected:
   absl::StatusOr<std::unique_ptr<Exchange>> NewExchange(const ExchangeSpec& spec) override;
-  absl::StatusOr<std::vector<std::string>> Gather(absl::string_view bytes) override;
 };
 
 }  // namespace cotan

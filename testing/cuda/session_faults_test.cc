@@ -206,8 +206,8 @@ TEST(CudaSessionFaultsTest, ABadCheckpointIsRefusedWithTheTextOfTheCpuAndChanges
   }
 }
 
-// There is no engine for GPUs, such as NCCL.
-TEST(CudaSessionFaultsTest, ADataParallelProgramIsRefused) {
+// Collectives of this communicator have no kernels for a GPU.
+TEST(CudaSessionFaultsTest, ADataParallelProgramIsRefusedByACommunicatorOfTheHost) {
   const auto program = Program::Load("examples/data_parallel/digits_parallel.cotan");
   ASSERT_TRUE(program.ok()) << program.status();
   const std::unique_ptr<TestDevice> gpu = NewDevice();
@@ -215,7 +215,7 @@ TEST(CudaSessionFaultsTest, ADataParallelProgramIsRefused) {
   const absl::Status status =
       Session::Create(*program, {.kernels = &CudaKernels(), .device = &gpu->device(), .communicator = &rank}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
-  EXPECT_TRUE(absl::StrContains(status.message(), "NCCL is not supported")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "NcclCommunicator")) << status;
 }
 
 }  // namespace

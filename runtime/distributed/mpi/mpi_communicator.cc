@@ -86,6 +86,18 @@ absl::StatusOr<uint64_t> SharedToken(MPI_Comm communicator) {
   return token;
 }
 
+// Returns the number of this rank among those of its machine.
+absl::StatusOr<int> LocalRank(MPI_Comm communicator) {
+  MPI_Comm local = MPI_COMM_NULL;
+  COTAN_RETURN_IF_ERROR(MpiStatus(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local),
+                                  "MPI_Comm_split_type"));
+  int rank = 0;
+  const absl::Status status = MpiStatus(MPI_Comm_rank(local, &rank), "MPI_Comm_rank");
+  MPI_Comm_free(&local);
+  COTAN_RETURN_IF_ERROR(status);
+  return rank;
+}
+
 // Connects the ring of the ranks.
 absl::StatusOr<std::unique_ptr<Liveness>> Connect(const MpiOptions& options, MPI_Comm communicator, int rank,
                                                   int size) {
@@ -110,6 +122,7 @@ class MpiCommunicator::Impl {
   MPI_Comm communicator = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
+  int local_rank = 0;
   std::unique_ptr<MpiEngine> engine;
 };
 
@@ -122,6 +135,7 @@ absl::StatusOr<std::unique_ptr<MpiCommunicator>> MpiCommunicator::Create(const M
   MPI_Comm_set_errhandler(impl->communicator, MPI_ERRORS_RETURN);
   COTAN_RETURN_IF_ERROR(MpiStatus(MPI_Comm_rank(impl->communicator, &impl->rank), "MPI_Comm_rank"));
   COTAN_RETURN_IF_ERROR(MpiStatus(MPI_Comm_size(impl->communicator, &impl->size), "MPI_Comm_size"));
+  COTAN_ASSIGN_OR_RETURN(impl->local_rank, LocalRank(impl->communicator));
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Liveness> liveness,
                          Connect(options, impl->communicator, impl->rank, impl->size));
   impl->engine = std::make_unique<MpiEngine>(std::move(liveness), impl->size,
@@ -138,6 +152,9 @@ MpiCommunicator::~MpiCommunicator() {
 
 int MpiCommunicator::rank() const { return impl_->rank; }
 int MpiCommunicator::size() const { return impl_->size; }
+int MpiCommunicator::local_rank() const { return impl_->local_rank; }
+
+absl::Status MpiCommunicator::CheckOthers(bool needs_all) { return impl_->engine->Check(needs_all); }
 
 absl::StatusOr<std::unique_ptr<Exchange>> MpiCommunicator::NewExchange(const ExchangeSpec& spec) {
   constexpr size_t kLimit = std::numeric_limits<int>::max();

@@ -38,10 +38,13 @@ class MpiCommunicator final : public GroupCommunicator {
 
   int rank() const override;
   int size() const override;
+  // Returns the number of this rank among those of its machine, from 0: for the choice of its GPU.
+  int local_rank() const;
+  absl::StatusOr<std::vector<std::string>> Gather(absl::string_view bytes) override;
+  absl::Status CheckOthers(bool needs_all) override;
 
  protected:
   absl::StatusOr<std::unique_ptr<Exchange>> NewExchange(const ExchangeSpec& spec) override;
-  absl::StatusOr<std::vector<std::string>> Gather(absl::string_view bytes) override;
 
  private:
   class Impl;

@@ -91,6 +91,11 @@ absl::Status MpiEngine::Wait(const Job& job) {
   return job.is_running ? error_ : absl::OkStatus();
 }
 
+absl::Status MpiEngine::Check(bool needs_all) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return error_.ok() && needs_all ? left_ : error_;
+}
+
 // --- the thread ----------------------------------------------------------------------
 
 void MpiEngine::Run() {
@@ -159,9 +164,16 @@ bool MpiEngine::ProgressAll() {
 
 void MpiEngine::Watch() {
   next_watch_ = absl::Now() + kWatchInterval;
-  liveness_->Poll(limits_.silence, [this](const EndedRank& ended) { ended_.push_back(ended); });
+  liveness_->Poll(limits_.silence, [this](const EndedRank& ended) { NoteEnded(ended); });
   const absl::Status status = CheckTransfers();
   if (!status.ok()) Fail(status);
+}
+
+void MpiEngine::NoteEnded(const EndedRank& ended) {
+  ended_.push_back(ended);
+  if (ended.reason != EndedRank::Reason::kLeft) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  left_.Update(EndedError(ended));
 }
 
 // Returns an error if a rank has ended whose messages would be needed, now or in the next transfer.

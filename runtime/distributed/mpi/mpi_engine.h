@@ -46,6 +46,8 @@ class MpiEngine {
   // Waits until the transfer is complete. Unavailable: a rank has ended or does not answer; all calls return this error
   // from then on.
   absl::Status Wait(const Job& job);
+  // Returns the error that all calls return, or OK. With `needs_all`, a rank that has left is an error, too.
+  absl::Status Check(bool needs_all);
 
  private:
   void Run();
@@ -56,6 +58,7 @@ class MpiEngine {
   void Watch();
   absl::Status CheckTransfers() const;
   void Fail(const absl::Status& error);
+  void NoteEnded(const EndedRank& ended);
 
   const std::unique_ptr<Liveness> liveness_;
   const Limits limits_;
@@ -64,6 +67,7 @@ class MpiEngine {
   std::condition_variable progress_;
   std::vector<std::shared_ptr<Job>> started_;  // guarded by mutex_
   absl::Status error_;                         // guarded by mutex_
+  absl::Status left_;                          // guarded by mutex_; the first rank that said that it leaves
   bool ends_ = false;                          // guarded by mutex_
   // Used by the thread only:
   std::vector<std::shared_ptr<Job>> active_;
