@@ -16,6 +16,20 @@ namespace {
 
 driver::CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<driver::CUdeviceptr>(memory); }
 
+// Recorded work that may wait for peers.
+class WorkWithPeers final : public RecordedWork {
+ public:
+  WorkWithPeers(std::unique_ptr<RecordedWork> work, PeerGuard& peers) : work_(std::move(work)), peers_(peers) {}
+
+  absl::Status Run() override {
+    return peers_.Queue([this] { return work_->Run(); });
+  }
+
+ private:
+  const std::unique_ptr<RecordedWork> work_;
+  PeerGuard& peers_;
+};
+
 absl::StatusOr<driver::CUdevice> FindDevice(const driver::DriverTable& driver, int ordinal) {
   COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver, cuInit(0));
   int count = 0;
@@ -102,8 +116,10 @@ absl::Status CudaDevice::CopyFromHost(void* to, const void* from, size_t bytes) 
 
 absl::Status CudaDevice::CopyToHost(void* to, const void* from, size_t bytes) {
   COTAN_RETURN_IF_ERROR(Activate());
-  COTAN_RETURN_IF_ERROR(errors_->Take());
-  return staging_->CopyToHost(to, AddressOf(from), bytes);
+  return WaitForWork([&]() -> absl::Status {
+    COTAN_RETURN_IF_ERROR(errors_->Take());
+    return staging_->CopyToHost(to, AddressOf(from), bytes);
+  });
 }
 
 absl::Status CudaDevice::Copy(void* to, const void* from, size_t bytes) {
@@ -117,7 +133,11 @@ absl::Status CudaDevice::Copy(void* to, const void* from, size_t bytes) {
 
 absl::Status CudaDevice::Synchronize() {
   COTAN_RETURN_IF_ERROR(Activate());
-  return errors_->Take();
+  return WaitForWork([this] { return errors_->Take(); });
+}
+
+absl::Status CudaDevice::WaitForWork(absl::FunctionRef<absl::Status()> wait) {
+  return peers_ == nullptr ? wait() : peers_->Wait(wait);
 }
 
 void CudaDevice::AddCompiledKernels(const serialization::CudaKernels& kernels,
@@ -134,6 +154,12 @@ void CudaDevice::AddCompiledKernels(const serialization::CudaKernels& kernels,
 absl::StatusOr<std::unique_ptr<RecordedWork>> CudaDevice::Record(absl::FunctionRef<absl::Status()> queue) {
   if (!vendor_.records_work) return std::unique_ptr<RecordedWork>();
   COTAN_RETURN_IF_ERROR(Activate());
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<RecordedWork> work, Capture(queue));
+  if (peers_ == nullptr) return work;
+  return std::make_unique<WorkWithPeers>(std::move(work), *peers_);
+}
+
+absl::StatusOr<std::unique_ptr<RecordedWork>> CudaDevice::Capture(absl::FunctionRef<absl::Status()> queue) {
   if (!vendor_.records_branches) return Graph::Capture(driver(), stream_, queue);
   return Graph::Capture(driver(), stream_, [&]() -> absl::Status {
     follows_kernel_.fill(false);

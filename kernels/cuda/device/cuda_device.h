@@ -22,6 +22,7 @@
 #include "kernels/cuda/device/host_staging.h"
 #include "kernels/cuda/device/lanes.h"
 #include "kernels/cuda/device/memory_cache.h"
+#include "kernels/cuda/device/peer_guard.h"
 #include "kernels/cuda/driver/driver_table.h"
 #include "kernels/cuda/launch/library_call.h"
 
@@ -116,6 +117,8 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   }
   // As Vendor::kernels_begin_early.
   bool kernels_begin_early() const { return vendor_.kernels_begin_early; }
+  // Sets the peers that work of this device may wait for, from now on; null: there are none. `peers` outlives its use.
+  void set_peers(PeerGuard* peers) { peers_ = peers; }
   KernelLibrary& kernels() { return *kernels_; }
   ErrorLog& errors() { return *errors_; }
 
@@ -123,6 +126,10 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   CudaDevice(const Vendor& vendor, driver::CUdevice device) : vendor_(vendor), device_(device) {}
   absl::Status Open(const CudaDeviceOptions& options);
   absl::Status QueueCopy(const void* to, const void* from, size_t bytes, absl::FunctionRef<absl::Status()> queue);
+  // Calls `wait`, which waits for queued work, for peers too if there are any.
+  absl::Status WaitForWork(absl::FunctionRef<absl::Status()> wait);
+  // Captures work as a graph.
+  absl::StatusOr<std::unique_ptr<RecordedWork>> Capture(absl::FunctionRef<absl::Status()> queue);
   // Lets the libraries use the lane of the next work.
   absl::Status UseLane();
 
@@ -140,6 +147,7 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   std::unique_ptr<KernelLibrary> kernels_;
   std::shared_ptr<CublasLt> cublaslt_;
   std::shared_ptr<Cudnn> cudnn_;
+  PeerGuard* peers_ = nullptr;
 };
 
 // Returns `device` as a CudaDevice.

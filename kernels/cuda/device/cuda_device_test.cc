@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/device/cuda_kernel.h"
@@ -226,6 +227,47 @@ TEST(CudaDeviceTest, RecordedWorkRunsAgainWithNewContents) {
   if (SimDevice* const simulated = gpu->simulated(); simulated != nullptr) {
     EXPECT_EQ(simulated->gpu().statistics().graph_launches, 2);
   }
+}
+
+// Peers that end when the test says so.
+class EndingPeers final : public PeerGuard {
+ public:
+  absl::Status Queue(absl::FunctionRef<absl::Status()> call) override { return Guard(call); }
+  absl::Status Wait(absl::FunctionRef<absl::Status()> call) override { return Guard(call); }
+  void End() { error_ = absl::UnavailableError("rank 1 has ended"); }
+
+ private:
+  absl::Status Guard(absl::FunctionRef<absl::Status()> call) {
+    if (!error_.ok()) return error_;
+    return call();
+  }
+
+  absl::Status error_;
+};
+
+TEST(CudaDeviceTest, NothingIsReadOrRunAfterAPeerHasEnded) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  CudaDevice& device = gpu->device();
+  EndingPeers peers;
+  device.set_peers(&peers);
+  const Block x(device, kBytes);
+  const Block y(device, kBytes);
+  const std::vector<int32_t> numbers = Numbers(0);
+  ASSERT_TRUE(device.CopyFromHost(x.get(), numbers.data(), kBytes).ok());
+  const absl::StatusOr<std::unique_ptr<RecordedWork>> work =
+      device.Record([&] { return device.Copy(y.get(), x.get(), kBytes); });
+  ASSERT_TRUE(work.ok()) << work.status();
+  ASSERT_TRUE((*work)->Run().ok());
+  std::vector<int32_t> result(32);
+  ASSERT_TRUE(device.CopyToHost(result.data(), y.get(), kBytes).ok());
+  EXPECT_EQ(result, numbers);
+  peers.End();
+  const absl::Status ended = absl::UnavailableError("rank 1 has ended");
+  EXPECT_EQ((*work)->Run(), ended);
+  EXPECT_EQ(device.CopyToHost(result.data(), y.get(), kBytes), ended);
+  EXPECT_EQ(device.Synchronize(), ended);
+  device.set_peers(nullptr);
+  EXPECT_TRUE(device.Synchronize().ok());
 }
 
 TEST(CudaDeviceTest, WhatCannotBeRecordedFails) {
