@@ -60,6 +60,34 @@ TEST(EmbedKernelsTest, KernelsOfAnotherCompilationAreReplaced) {
   EXPECT_EQ(*EmbedCudaKernels(*once, options), *once);
 }
 
+// For any number of ranks: sizes of groups are not part of a kernel's text.
+TEST(EmbedKernelsTest, CollectivesHaveKernels) {
+  using serialization::Collective;
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t x = m.Input("x", DType::kFloat32, {"4", "4"});
+  const uint32_t token = m.AddValue(DType::kBool, {"0"});
+  const uint32_t y = m.AddValue(DType::kFloat32, {"4", "4"});
+  serialization::Op op;
+  op.mutable_collective()->set_function(Collective::ALL_REDUCE);
+  op.mutable_collective()->set_starts(true);
+  m.AddOp(op, {x}, {token});
+  op.mutable_collective()->set_function(Collective::WAIT);
+  op.mutable_collective()->set_starts(false);
+  m.AddOp(op, {token}, {y});
+  m.Output("y", y);
+  const absl::StatusOr<std::string> bytes =
+      EmbedCudaKernels(program.Bytes(), {.compute_capabilities = {90}, .sizes = {DimVector()}});
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const absl::StatusOr<ArtifactFile> file = ArtifactFile::Parse(*bytes);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string texts;
+  for (const serialization::CudaKernel& kernel : file->artifact().cuda_kernels().kernels()) texts += kernel.text();
+  for (const absl::string_view kernel : {"pack_bucket(", "mark_error(", "sum_shards(", "unpack_bucket("}) {
+    EXPECT_NE(texts.find(kernel), std::string::npos) << kernel;
+  }
+}
+
 TEST(EmbedKernelsTest, AllOpsWithoutAKernelAreNamed) {
   ProgramBuilder program;
   MethodBuilder m = program.AddMethod("run");

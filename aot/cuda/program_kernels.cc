@@ -14,6 +14,7 @@
 #include "aot/cuda/autograd_ops.h"
 #include "aot/cuda/function_schedules.h"
 #include "base/status_macros.h"
+#include "kernels/cuda/collective/collective_plan.h"
 #include "kernels/cuda/plan_op.h"
 #include "planning/host_copies.h"
 #include "planning/merge_launches.h"
@@ -82,13 +83,24 @@ class KernelCollector {
     if (step.members.empty() && OpOf(method, step).has_effect()) return;  // runs in the host's handler
     if (IsHostCopy(schedule, step)) return;                               // the driver's copy
     StepRequests requests(method, schedule, step, sizes);
-    const absl::Status status =
-        step.members.empty() ? AddOp(requests.requests()[0]) : AddSources(cuda::PlanOpGroup(requests.requests()));
+    const absl::Status status = AddRequests(requests.requests(), !step.members.empty());
     if (status.ok()) return;
     const std::string& source = step.op < 0 ? "" : method.ops(step.op).source();
     Refuse(absl::StrCat("method '", method.name(), "', ", step.op < 0 ? "a copy" : absl::StrCat("op ", step.op),
                         source.empty() ? "" : " from ", source),
            status);
+  }
+
+  absl::Status AddRequests(absl::Span<const KernelRequest> requests, bool is_group) {
+    if (is_group) return AddSources(cuda::PlanOpGroup(requests));
+    return requests[0].op.has_collective() ? AddCollective(requests[0]) : AddOp(requests[0]);
+  }
+
+  // Adds the kernels of a collective, which communicators prepare.
+  absl::Status AddCollective(const KernelRequest& request) {
+    COTAN_ASSIGN_OR_RETURN(std::vector<cuda::KernelPlan> plans, cuda::PlansOfCollective(request));
+    for (cuda::KernelPlan& plan : plans) COTAN_RETURN_IF_ERROR(AddSources(std::move(plan)));
+    return absl::OkStatus();
   }
 
   // Adds the kernels of an op, those for machines that lack a library included.

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cuda/collective/collective_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/layout.h"
+#include "base/status_macros.h"
+#include "kernels/cuda/copy/copy_job.h"
+#include "kernels/cuda/copy/kernel_text.h"
+#include "serialization/schema/program.pb.h"
+
+namespace cotan::cuda {
+namespace {
+
+using serialization::Collective;
+
+// Tensors of a launch: limits the parameters and the comparisons that each block makes.
+constexpr size_t kMaxParts = 64;
+constexpr int kThreads = 256;
+
+enum class Direction : uint8_t { kPack, kUnpack };
+
+// The copy between one tensor and its place in the bucket.
+struct Part {
+  int tensor;
+  int64_t offset;  // in the bucket, bytes
+  CopyJob job;
+};
+
+std::vector<Part> PartsOf(absl::Span<const TensorSpec> tensors, Direction direction) {
+  std::vector<Part> parts;
+  int64_t offset = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const StridedLayout& layout = tensors[i].layout;
+    const size_t element_bytes = ByteSize(tensors[i].dtype);
+    const DimVector dense = ContiguousStrides(layout.sizes);
+    CopyJob job = direction == Direction::kPack ? MakeCopyJob(element_bytes, layout.sizes, layout.strides, dense)
+                                                : MakeCopyJob(element_bytes, layout.sizes, dense, layout.strides);
+    if (job.blocks > 0) parts.push_back({static_cast<int>(i), offset, std::move(job)});
+    offset += NumElements(layout.sizes) * static_cast<int64_t>(element_bytes);
+  }
+  return parts;
+}
+
+// Returns the launch of up to kMaxParts copies: consecutive blocks for each, and the same code for tensors of the same
+// geometry. `bucket` is its argument.
+absl::StatusOr<KernelLaunch> LaunchOf(absl::Span<const Part> parts, Direction direction, const KernelArgument& bucket,
+                                      bool guarded) {
+  const bool packs = direction == Direction::kPack;
+  const absl::string_view tensor_type = packs ? "const unsigned char*" : "unsigned char*";
+  KernelText kernel = {
+      .entry = packs ? "pack_bucket" : "unpack_bucket", .header = "copy.cuh", .guarded = guarded, .threads = kCopyThreads};
+  kernel.blocks = 0;
+  std::vector<absl::string_view> types;
+  std::string choice;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    const auto type = static_cast<size_t>(std::find(types.begin(), types.end(), part.job.type) - types.begin());
+    if (type == types.size()) types.push_back(part.job.type);
+    kernel.parameters.push_back({absl::StrCat(tensor_type, " tensor", i),
+                                 packs ? InputArgument(part.tensor) : OutputArgument(part.tensor)});
+    if (i == 0) {
+      absl::StrAppend(&choice, "  ", tensor_type, " tensor = tensor0;\n  long long offset = ", part.offset,
+                      ";\n  unsigned first = 0;\n  int job = 0;\n");
+    } else {
+      absl::StrAppend(&choice, "  if (blockIdx.x >= ", kernel.blocks, "u) {\n    tensor = tensor", i,
+                      ";\n    offset = ", part.offset, "LL;\n    first = ", kernel.blocks, "u;\n    job = ", type,
+                      ";\n  }\n");
+    }
+    kernel.blocks += part.job.blocks;
+  }
+  kernel.parameters.push_back({packs ? "unsigned char* bucket" : "const unsigned char* bucket", bucket});
+  kernel.body = absl::StrCat(choice, "  switch (job) {\n");
+  for (size_t type = 0; type < types.size(); ++type) {
+    absl::StrAppend(&kernel.definitions, "using Job", type, " = ", types[type], ";\n");
+    absl::StrAppend(&kernel.body, "    case ", type, ":\n      Job", type, "::Run(blockIdx.x - first, ",
+                    packs ? "tensor, bucket + offset" : "bucket + offset, tensor", ");\n      break;\n");
+  }
+  absl::StrAppend(&kernel.body, "  }\n");
+  return MakeLaunch(kernel);
+}
+
+// Appends the copies of all tensors.
+absl::Status AppendCopies(absl::Span<const TensorSpec> tensors, Direction direction, const KernelArgument& bucket,
+                          bool guarded, KernelPlan& plan) {
+  const std::vector<Part> parts = PartsOf(tensors, direction);
+  for (size_t i = 0; i < parts.size(); i += kMaxParts) {
+    COTAN_ASSIGN_OR_RETURN(
+        KernelLaunch launch,
+        LaunchOf(absl::MakeConstSpan(parts).subspan(i, kMaxParts), direction, bucket, guarded));
+    plan.steps.push_back(std::move(launch));
+  }
+  return absl::OkStatus();
+}
+
+// The body of the sum's kernel; T is the element type.
+constexpr absl::string_view kSumBody = R"(  const long long ranks = group[0], rank = group[1], count = group[2];
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    long long other = 0;
+    while (other < ranks && (other == rank || marks[other] == 0)) ++other;
+    if (other < ranks) cotan::RecordError(record, op, other, 0);
+  }
+  T* const own = bucket + rank * count;
+  const long long i = blockIdx.x * 256LL + threadIdx.x;
+  if (i >= count) return;
+  T sum = rank == 0 ? own[i] : received[i];
+  for (long long r = 1; r < ranks; ++r) sum += r == rank ? own[i] : received[r * count + i];
+)";
+
+absl::Status ErrorOfRank(int64_t rank, int64_t /*value*/) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("rank ", rank, " has an error of values, which its own call returns; this rank's states are left as "
+                   "they are, too"));
+}
+
+}  // namespace
+
+absl::StatusOr<KernelPlan> PlanPack(absl::Span<const TensorSpec> tensors) {
+  KernelPlan plan;
+  COTAN_RETURN_IF_ERROR(AppendCopies(tensors, Direction::kPack, OutputArgument(0), /*guarded=*/false, plan));
+  return plan;
+}
+
+absl::StatusOr<KernelPlan> PlanUnpack(absl::Span<const TensorSpec> tensors, bool guarded) {
+  KernelPlan plan;
+  COTAN_RETURN_IF_ERROR(AppendCopies(tensors, Direction::kUnpack, InputArgument(0), guarded, plan));
+  return plan;
+}
+
+absl::StatusOr<KernelPlan> PlanMark() {
+  KernelPlan plan;
+  COTAN_ASSIGN_OR_RETURN(KernelLaunch launch,
+                         MakeLaunch({.entry = "mark_error",
+                                     .header = "error.cuh",
+                                     .parameters = {{"const long long* group", InputArgument(0)},
+                                                    {"int* marks", OutputArgument(0)},
+                                                    {"const cotan::ErrorRecord* record", ErrorRecordArgument()}},
+                                     .body = "  if (threadIdx.x == 0) marks[group[1]] = record->op != 0 ? 1 : 0;\n",
+                                     .threads = 32}));
+  plan.steps.push_back(std::move(launch));
+  return plan;
+}
+
+absl::StatusOr<KernelPlan> PlanSum(DType dtype, bool mean, int64_t shard_elements) {
+  KernelPlan plan;
+  COTAN_ASSIGN_OR_RETURN(
+      KernelLaunch launch,
+      MakeLaunch({.entry = "sum_shards",
+                  .header = "error.cuh",
+                  .definitions = absl::StrCat("using T = ", dtype == DType::kFloat64 ? "double" : "float", ";\n"),
+                  .parameters = {{"const T* received", InputArgument(0)},
+                                 {"const int* marks", InputArgument(1)},
+                                 {"const long long* group", InputArgument(2)},
+                                 {"T* bucket", OutputArgument(0)},
+                                 {"cotan::ErrorRecord* record", ErrorRecordArgument()},
+                                 {"unsigned op", FaultIdArgument()}},
+                  .body = absl::StrCat(kSumBody, mean ? "  own[i] = sum / static_cast<T>(ranks);\n" : "  own[i] = sum;\n"),
+                  .blocks = std::max<int64_t>(1, CeilDiv(shard_elements, kThreads)),
+                  .threads = kThreads}));
+  plan.steps.push_back(std::move(launch));
+  plan.error_at = ErrorOfRank;
+  return plan;
+}
+
+absl::StatusOr<KernelPlan> PlanShard(const KernelRequest& request, int64_t first) {
+  const auto element_bytes = static_cast<int64_t>(ByteSize(request.outputs[0].dtype));
+  int64_t elements = 0;
+  for (const TensorSpec& tensor : request.inputs) elements += NumElements(tensor.layout.sizes);
+  const int64_t bytes = NumElements(request.outputs[0].layout.sizes) * element_bytes;
+  KernelPlan plan;
+  // The bucket, and padding for the last shard, which may begin behind it.
+  plan.scratch_bytes = static_cast<size_t>(std::max(elements, first) * element_bytes + bytes);
+  COTAN_RETURN_IF_ERROR(
+      AppendCopies(request.inputs, Direction::kPack, ScratchArgument(0), /*guarded=*/false, plan));
+  plan.steps.push_back(MemorySet{ScratchArgument(elements * element_bytes),
+                                 static_cast<int64_t>(plan.scratch_bytes) - elements * element_bytes, 0});
+  COTAN_RETURN_IF_ERROR(AppendCopies(request.outputs, Direction::kUnpack, ScratchArgument(first * element_bytes),
+                                     request.guarded_outputs, plan));
+  return plan;
+}
+
+absl::StatusOr<std::vector<KernelPlan>> PlansOfCollective(const KernelRequest& request) {
+  const Collective& op = request.op.collective();
+  std::vector<absl::StatusOr<KernelPlan>> planned;
+  if (op.function() == Collective::SHARD) {
+    planned.push_back(PlanShard(request, /*first=*/0));
+  } else {
+    if (op.function() != Collective::WAIT) planned.push_back(PlanPack(request.inputs));
+    if (op.function() == Collective::ALL_REDUCE || op.function() == Collective::REDUCE_SCATTER) {
+      planned.push_back(PlanMark());
+      planned.push_back(PlanSum(request.inputs[0].dtype, op.mean(), /*shard_elements=*/1));
+    }
+    if (!op.starts()) planned.push_back(PlanUnpack(request.outputs, request.guarded_outputs));
+  }
+  std::vector<KernelPlan> plans;
+  for (absl::StatusOr<KernelPlan>& plan : planned) {
+    COTAN_RETURN_IF_ERROR(plan.status());
+    plans.push_back(*std::move(plan));
+  }
+  return plans;
+}
+
+}  // namespace cotan::cuda
