@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What communicators of all devices check before they prepare a collective.
+// Checks that communicators of all devices make before they prepare a collective.
 #ifndef COTAN_RUNTIME_DISTRIBUTED_COLLECTIVE_CHECKS_H_
 #define COTAN_RUNTIME_DISTRIBUTED_COLLECTIVE_CHECKS_H_
 
@@ -48,7 +48,8 @@ class UnpairedExchanges {
   absl::StatusOr<std::shared_ptr<E>> Take(const KernelRequest& wait, int size) {
     // Plans that could not be made left theirs.
     while (!unpaired_.empty() && unpaired_.front().exchange.expired()) unpaired_.pop_front();
-    if (unpaired_.empty()) return absl::InvalidArgumentError("the program waits for a collective that it did not start");
+    if (unpaired_.empty())
+      return absl::InvalidArgumentError("the program waits for a collective that it did not start");
     const Unpaired started = std::move(unpaired_.front());
     unpaired_.pop_front();
     COTAN_RETURN_IF_ERROR(CheckWait(wait, started.spec, started.inputs, size));

@@ -55,8 +55,10 @@ absl::StatusOr<KernelLaunch> LaunchOf(absl::Span<const Part> parts, Direction di
                                       bool guarded) {
   const bool packs = direction == Direction::kPack;
   const absl::string_view tensor_type = packs ? "const unsigned char*" : "unsigned char*";
-  KernelText kernel = {
-      .entry = packs ? "pack_bucket" : "unpack_bucket", .header = "copy.cuh", .guarded = guarded, .threads = kCopyThreads};
+  KernelText kernel = {.entry = packs ? "pack_bucket" : "unpack_bucket",
+                       .header = "copy.cuh",
+                       .guarded = guarded,
+                       .threads = kCopyThreads};
   kernel.blocks = 0;
   std::vector<absl::string_view> types;
   std::string choice;
@@ -64,8 +66,8 @@ absl::StatusOr<KernelLaunch> LaunchOf(absl::Span<const Part> parts, Direction di
     const Part& part = parts[i];
     const auto type = static_cast<size_t>(std::find(types.begin(), types.end(), part.job.type) - types.begin());
     if (type == types.size()) types.push_back(part.job.type);
-    kernel.parameters.push_back({absl::StrCat(tensor_type, " tensor", i),
-                                 packs ? InputArgument(part.tensor) : OutputArgument(part.tensor)});
+    kernel.parameters.push_back(
+        {absl::StrCat(tensor_type, " tensor", i), packs ? InputArgument(part.tensor) : OutputArgument(part.tensor)});
     if (i == 0) {
       absl::StrAppend(&choice, "  ", tensor_type, " tensor = tensor0;\n  long long offset = ", part.offset,
                       ";\n  unsigned first = 0;\n  int job = 0;\n");
@@ -92,9 +94,8 @@ absl::Status AppendCopies(absl::Span<const TensorSpec> tensors, Direction direct
                           bool guarded, KernelPlan& plan) {
   const std::vector<Part> parts = PartsOf(tensors, direction);
   for (size_t i = 0; i < parts.size(); i += kMaxParts) {
-    COTAN_ASSIGN_OR_RETURN(
-        KernelLaunch launch,
-        LaunchOf(absl::MakeConstSpan(parts).subspan(i, kMaxParts), direction, bucket, guarded));
+    COTAN_ASSIGN_OR_RETURN(KernelLaunch launch,
+                           LaunchOf(absl::MakeConstSpan(parts).subspan(i, kMaxParts), direction, bucket, guarded));
     plan.steps.push_back(std::move(launch));
   }
   return absl::OkStatus();
@@ -116,7 +117,8 @@ constexpr absl::string_view kSumBody = R"(  const long long ranks = group[0], ra
 
 absl::Status ErrorOfRank(int64_t rank, int64_t /*value*/) {
   return absl::FailedPreconditionError(
-      absl::StrCat("rank ", rank, " has an error of values, which its own call returns; this rank's states are left as "
+      absl::StrCat("rank ", rank,
+                   " has an error of values, which its own call returns; this rank's states are left as "
                    "they are, too"));
 }
 
@@ -152,18 +154,19 @@ absl::StatusOr<KernelPlan> PlanSum(DType dtype, bool mean, int64_t shard_element
   KernelPlan plan;
   COTAN_ASSIGN_OR_RETURN(
       KernelLaunch launch,
-      MakeLaunch({.entry = "sum_shards",
-                  .header = "error.cuh",
-                  .definitions = absl::StrCat("using T = ", dtype == DType::kFloat64 ? "double" : "float", ";\n"),
-                  .parameters = {{"const T* received", InputArgument(0)},
-                                 {"const int* marks", InputArgument(1)},
-                                 {"const long long* group", InputArgument(2)},
-                                 {"T* bucket", OutputArgument(0)},
-                                 {"cotan::ErrorRecord* record", ErrorRecordArgument()},
-                                 {"unsigned op", FaultIdArgument()}},
-                  .body = absl::StrCat(kSumBody, mean ? "  own[i] = sum / static_cast<T>(ranks);\n" : "  own[i] = sum;\n"),
-                  .blocks = std::max<int64_t>(1, CeilDiv(shard_elements, kThreads)),
-                  .threads = kThreads}));
+      MakeLaunch(
+          {.entry = "sum_shards",
+           .header = "error.cuh",
+           .definitions = absl::StrCat("using T = ", dtype == DType::kFloat64 ? "double" : "float", ";\n"),
+           .parameters = {{"const T* received", InputArgument(0)},
+                          {"const int* marks", InputArgument(1)},
+                          {"const long long* group", InputArgument(2)},
+                          {"T* bucket", OutputArgument(0)},
+                          {"cotan::ErrorRecord* record", ErrorRecordArgument()},
+                          {"unsigned op", FaultIdArgument()}},
+           .body = absl::StrCat(kSumBody, mean ? "  own[i] = sum / static_cast<T>(ranks);\n" : "  own[i] = sum;\n"),
+           .blocks = std::max<int64_t>(1, CeilDiv(shard_elements, kThreads)),
+           .threads = kThreads}));
   plan.steps.push_back(std::move(launch));
   plan.error_at = ErrorOfRank;
   return plan;
@@ -177,8 +180,7 @@ absl::StatusOr<KernelPlan> PlanShard(const KernelRequest& request, int64_t first
   KernelPlan plan;
   // The bucket, and padding for the last shard, which may begin behind it.
   plan.scratch_bytes = static_cast<size_t>(std::max(elements, first) * element_bytes + bytes);
-  COTAN_RETURN_IF_ERROR(
-      AppendCopies(request.inputs, Direction::kPack, ScratchArgument(0), /*guarded=*/false, plan));
+  COTAN_RETURN_IF_ERROR(AppendCopies(request.inputs, Direction::kPack, ScratchArgument(0), /*guarded=*/false, plan));
   plan.steps.push_back(MemorySet{ScratchArgument(elements * element_bytes),
                                  static_cast<int64_t>(plan.scratch_bytes) - elements * element_bytes, 0});
   COTAN_RETURN_IF_ERROR(AppendCopies(request.outputs, Direction::kUnpack, ScratchArgument(first * element_bytes),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a GPU computes for a collective (Collective in program.proto) before, between and after the messages, for any
+// Plans of a GPU's work for a collective (Collective in program.proto) before, between and after the messages, for any
 // number of ranks. Buffers, for W ranks and shards of n elements:
 //   bucket    [W * n]    the tensors one after another, then padding
 //   received  [W * n]    the rank's own shard of each rank, except of itself

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a device has to know of other devices that its work waits for.
+// A guard of work that waits for other devices.
 #ifndef COTAN_KERNELS_CUDA_DEVICE_PEER_GUARD_H_
 #define COTAN_KERNELS_CUDA_DEVICE_PEER_GUARD_H_
 

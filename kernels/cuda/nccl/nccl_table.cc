@@ -52,7 +52,8 @@ absl::Status NcclTable::ToStatus(ncclResult_t result, absl::string_view expressi
   if (result == ncclSuccess) return absl::OkStatus();
   const absl::StatusCode code =
       result == ncclRemoteError ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal;
-  return absl::Status(code, absl::StrCat(expression, ": ", ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)));
+  return absl::Status(code,
+                      absl::StrCat(expression, ": ", ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)));
 }
 
 }  // namespace cotan::cuda::nccl

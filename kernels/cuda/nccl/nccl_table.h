@@ -23,19 +23,19 @@ namespace cotan::cuda::nccl {
 // - ncclAllGather: rank r's elements are those from r * count on of the result; a rank may send them from there.
 // - ncclCommAbort: makes queued transfers end, whose results are then undefined, and destroys the communicator. Another
 //   thread may call it, and ncclCommGetAsyncError, while one waits.
-#define COTAN_NCCL_FUNCTIONS(X)                                                                                       \
-  X(ncclGetVersion, (int* version))                                                                                   \
-  X(ncclGetUniqueId, (ncclUniqueId * id))                                                                             \
-  X(ncclCommInitRank, (ncclComm_t * communicator, int ranks, ncclUniqueId id, int rank))                              \
-  X(ncclCommDestroy, (ncclComm_t communicator))                                                                       \
-  X(ncclCommAbort, (ncclComm_t communicator))                                                                         \
-  X(ncclCommGetAsyncError, (ncclComm_t communicator, ncclResult_t * error))                                           \
-  X(ncclGroupStart, ())                                                                                               \
-  X(ncclGroupEnd, ())                                                                                                 \
-  X(ncclSend, (const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,                \
-               cudaStream_t stream))                                                                                  \
-  X(ncclRecv, (void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator, cudaStream_t stream))  \
-  X(ncclAllGather,                                                                                                    \
+#define COTAN_NCCL_FUNCTIONS(X)                                                                                      \
+  X(ncclGetVersion, (int* version))                                                                                  \
+  X(ncclGetUniqueId, (ncclUniqueId * id))                                                                            \
+  X(ncclCommInitRank, (ncclComm_t * communicator, int ranks, ncclUniqueId id, int rank))                             \
+  X(ncclCommDestroy, (ncclComm_t communicator))                                                                      \
+  X(ncclCommAbort, (ncclComm_t communicator))                                                                        \
+  X(ncclCommGetAsyncError, (ncclComm_t communicator, ncclResult_t * error))                                          \
+  X(ncclGroupStart, ())                                                                                              \
+  X(ncclGroupEnd, ())                                                                                                \
+  X(ncclSend,                                                                                                        \
+    (const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator, cudaStream_t stream))   \
+  X(ncclRecv, (void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator, cudaStream_t stream)) \
+  X(ncclAllGather,                                                                                                   \
     (const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t communicator, cudaStream_t stream))
 
 // Example:

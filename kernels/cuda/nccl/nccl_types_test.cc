@@ -41,8 +41,8 @@ constexpr bool SameFunction(OursResult (*)(Ours...), TheirsResult (*)(Theirs...)
 }  // namespace
 
 namespace nccl {
-#define COTAN_NCCL_FUNCTION(name, parameters)                                                                          \
-  static_assert(                                                                                                       \
+#define COTAN_NCCL_FUNCTION(name, parameters) \
+  static_assert(                              \
       SameFunction(static_cast<ncclResult_t(*) parameters>(nullptr), static_cast<decltype(&::name)>(nullptr)), #name);
 COTAN_NCCL_FUNCTIONS(COTAN_NCCL_FUNCTION)
 #undef COTAN_NCCL_FUNCTION
