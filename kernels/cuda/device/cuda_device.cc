@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/device/cuda_device.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,7 @@ namespace {
 
 driver::CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<driver::CUdeviceptr>(memory); }
 
-// Recorded work that may wait for peers.
+// Recorded work that waits for peers.
 class WorkWithPeers final : public RecordedWork {
  public:
   WorkWithPeers(std::unique_ptr<RecordedWork> work, PeerGuard& peers) : work_(std::move(work)), peers_(peers) {}
@@ -154,8 +155,9 @@ void CudaDevice::AddCompiledKernels(const serialization::CudaKernels& kernels,
 absl::StatusOr<std::unique_ptr<RecordedWork>> CudaDevice::Record(absl::FunctionRef<absl::Status()> queue) {
   if (!vendor_.records_work) return std::unique_ptr<RecordedWork>();
   COTAN_RETURN_IF_ERROR(Activate());
+  const int64_t num_queued = peers_ == nullptr ? 0 : peers_->num_queued();
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<RecordedWork> work, Capture(queue));
-  if (peers_ == nullptr) return work;
+  if (peers_ == nullptr || peers_->num_queued() == num_queued) return work;
   return std::make_unique<WorkWithPeers>(std::move(work), *peers_);
 }
 

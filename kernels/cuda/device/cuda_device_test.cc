@@ -232,8 +232,12 @@ TEST(CudaDeviceTest, RecordedWorkRunsAgainWithNewContents) {
 // Peers that end when the test says so.
 class EndingPeers final : public PeerGuard {
  public:
-  absl::Status Queue(absl::FunctionRef<absl::Status()> call) override { return Guard(call); }
+  absl::Status Queue(absl::FunctionRef<absl::Status()> call) override {
+    ++num_queued_;
+    return Guard(call);
+  }
   absl::Status Wait(absl::FunctionRef<absl::Status()> call) override { return Guard(call); }
+  int64_t num_queued() const override { return num_queued_; }
   void End() { error_ = absl::UnavailableError("rank 1 has ended"); }
 
  private:
@@ -243,6 +247,7 @@ class EndingPeers final : public PeerGuard {
   }
 
   absl::Status error_;
+  int64_t num_queued_ = 0;
 };
 
 TEST(CudaDeviceTest, NothingIsReadOrRunAfterAPeerHasEnded) {
@@ -255,13 +260,17 @@ TEST(CudaDeviceTest, NothingIsReadOrRunAfterAPeerHasEnded) {
   const std::vector<int32_t> numbers = Numbers(0);
   ASSERT_TRUE(device.CopyFromHost(x.get(), numbers.data(), kBytes).ok());
   const absl::StatusOr<std::unique_ptr<RecordedWork>> work =
-      device.Record([&] { return device.Copy(y.get(), x.get(), kBytes); });
+      device.Record([&] { return peers.Queue([&] { return device.Copy(y.get(), x.get(), kBytes); }); });
   ASSERT_TRUE(work.ok()) << work.status();
+  const absl::StatusOr<std::unique_ptr<RecordedWork>> alone =
+      device.Record([&] { return device.Copy(y.get(), x.get(), kBytes); });
+  ASSERT_TRUE(alone.ok()) << alone.status();
   ASSERT_TRUE((*work)->Run().ok());
   std::vector<int32_t> result(32);
   ASSERT_TRUE(device.CopyToHost(result.data(), y.get(), kBytes).ok());
   EXPECT_EQ(result, numbers);
   peers.End();
+  EXPECT_TRUE((*alone)->Run().ok());
   const absl::Status ended = absl::UnavailableError("rank 1 has ended");
   EXPECT_EQ((*work)->Run(), ended);
   EXPECT_EQ(device.CopyToHost(result.data(), y.get(), kBytes), ended);

@@ -4,6 +4,8 @@
 #ifndef COTAN_KERNELS_CUDA_DEVICE_PEER_GUARD_H_
 #define COTAN_KERNELS_CUDA_DEVICE_PEER_GUARD_H_
 
+#include <cstdint>
+
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
@@ -15,10 +17,13 @@ class PeerGuard {
  public:
   virtual ~PeerGuard() = default;
 
-  // Call `call`, which queues work, or waits for it, unless a peer has ended. Return its error.
-  // Unavailable: a peer has ended, or did so meanwhile; the message names it. All later calls return this error, too.
+  // Call `call`, which queues work that waits for peers, or waits for queued work, unless a peer has ended. Return its
+  // error. Unavailable: a peer has ended, or did so meanwhile; the message names it. All later calls return this error,
+  // too.
   virtual absl::Status Queue(absl::FunctionRef<absl::Status()> call) = 0;
   virtual absl::Status Wait(absl::FunctionRef<absl::Status()> call) = 0;
+  // Returns the number of calls of Queue(): recorded work waits for peers if it changes meanwhile.
+  virtual int64_t num_queued() const = 0;
 };
 
 }  // namespace cotan::cuda

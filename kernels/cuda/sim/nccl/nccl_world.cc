@@ -37,8 +37,8 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclWorld::Join(const std::string& id
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " has the GPU of another rank"));
   }
   changed_.notify_all();
-  const bool all = changed_.wait_for(lock, kJoinLimit,
-                                     [&] { return joined->ranks.size() == static_cast<size_t>(joined->size); });
+  const bool all =
+      changed_.wait_for(lock, kJoinLimit, [&] { return joined->ranks.size() == static_cast<size_t>(joined->size); });
   if (!all) return absl::DeadlineExceededError(absl::StrCat("only ", joined->ranks.size(), " ranks join"));
   return joined;
 }
@@ -58,9 +58,9 @@ absl::StatusOr<std::vector<std::byte>> NcclWorld::Receive(NcclGroup& group, int 
   NcclMessage message = std::move(messages.front());
   messages.pop_front();
   if (message.call == expected.call && message.description == expected.description) return std::move(message.bytes);
-  return absl::FailedPreconditionError(
-      absl::StrCat("rank ", to, " expects ", expected.description, " of rank ", from, " as call ", expected.call,
-                   ", which is ", message.description, " as call ", message.call));
+  return absl::FailedPreconditionError(absl::StrCat("rank ", to, " expects ", expected.description, " of rank ", from,
+                                                    " as call ", expected.call, ", which is ", message.description,
+                                                    " as call ", message.call));
 }
 
 void NcclWorld::Abort(bool& aborted) {

@@ -31,8 +31,8 @@ struct NcclMessage {
 // The ranks that one identifier names.
 struct NcclGroup {
   int size = 0;
-  std::set<int> ranks;           // that have joined
-  std::set<const void*> owners;  // libraries that have joined
+  std::set<int> ranks;                                              // that have joined
+  std::set<const void*> owners;                                     // libraries that have joined
   std::map<std::pair<int, int>, std::deque<NcclMessage>> messages;  // by sender and receiver
 };
 

@@ -32,8 +32,8 @@ constexpr uint64_t kBufferBytes = 8;
 struct Communicator {
   std::shared_ptr<NcclGroup> group;
   int rank = 0;
-  uint64_t buffer = 0;  // device memory that every transfer writes: all need an order
-  int64_t calls = 0;    // transfers that ran; used by the thread of the GPU only
+  uint64_t buffer = 0;   // device memory that every transfer writes: all need an order
+  int64_t calls = 0;     // transfers that ran; used by the thread of the GPU only
   bool aborted = false;  // guarded by the world
 };
 
@@ -141,8 +141,8 @@ class NcclState {
   int Count(bool aborted) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<int>(std::count_if(communicators_.begin(), communicators_.end(), [&](const auto& entry) {
-             return !ended_.contains(entry.first) && world_.IsSet(entry.second->aborted) == aborted;
-           }));
+      return !ended_.contains(entry.first) && world_.IsSet(entry.second->aborted) == aborted;
+    }));
   }
 
  private:
@@ -220,24 +220,20 @@ class NcclState {
   void FillTransferFunctions() {
     table_.ncclSend = [this](const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                              cudaStream_t stream) {
-      return Result(Add(
-          {.kind = Part::Kind::kSend, .from = AddressOf(from), .count = count, .type = type, .peer = peer},
-          communicator, stream));
+      return Result(
+          Add({.kind = Part::Kind::kSend, .from = AddressOf(from), .count = count, .type = type, .peer = peer},
+              communicator, stream));
     };
     table_.ncclRecv = [this](void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                              cudaStream_t stream) {
-      return Result(Add(
-          {.kind = Part::Kind::kReceive, .to = AddressOf(to), .count = count, .type = type, .peer = peer},
-          communicator, stream));
+      return Result(Add({.kind = Part::Kind::kReceive, .to = AddressOf(to), .count = count, .type = type, .peer = peer},
+                        communicator, stream));
     };
     table_.ncclAllGather = [this](const void* from, void* to, size_t count, ncclDataType_t type,
                                   ncclComm_t communicator, cudaStream_t stream) {
-      return Result(Add({.kind = Part::Kind::kAllGather,
-                         .from = AddressOf(from),
-                         .to = AddressOf(to),
-                         .count = count,
-                         .type = type},
-                        communicator, stream));
+      return Result(Add(
+          {.kind = Part::Kind::kAllGather, .from = AddressOf(from), .to = AddressOf(to), .count = count, .type = type},
+          communicator, stream));
     };
     table_.ncclGroupStart = [this] {
       if (in_group_) return Result(absl::FailedPreconditionError("a group within a group"));
@@ -275,9 +271,10 @@ class NcclState {
     const std::vector<Part> parts = std::exchange(pending_, {});
     if (parts.empty()) return absl::OkStatus();
     Communicator* const communicator = pending_communicator_;
-    COTAN_RETURN_IF_ERROR(gpu_.EnqueueHostFunction(
-        pending_stream_, absl::StrCat("NCCL: ", parts[0].Description()),
-        [this, communicator, parts](DeviceMemory& memory) { return Transfer(world_, *communicator, memory).Run(parts); }));
+    COTAN_RETURN_IF_ERROR(gpu_.EnqueueHostFunction(pending_stream_, absl::StrCat("NCCL: ", parts[0].Description()),
+                                                   [this, communicator, parts](DeviceMemory& memory) {
+                                                     return Transfer(world_, *communicator, memory).Run(parts);
+                                                   }));
     ++num_transfers_;
     return absl::OkStatus();
   }

@@ -62,7 +62,8 @@ class SimNccl {
 
   // Returns the text of the last call that failed, "" if there was none.
   std::string LastViolation() const;
-  // Returns the number of transfers that were queued or recorded; those between ncclGroupStart and ncclGroupEnd are one.
+  // Returns the number of transfers that were queued or recorded; those between ncclGroupStart and ncclGroupEnd are
+  // one.
   int64_t num_transfers() const;
   // Returns the number of communicators that are neither destroyed nor aborted.
   int num_communicators() const;

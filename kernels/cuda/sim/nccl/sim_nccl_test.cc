@@ -93,7 +93,8 @@ TEST_F(SimNcclTest, PartsOfAllRanksAreGathered) {
   RunRanks([](Rank& rank) {
     const float first = rank.number() == 0 ? 1 : 5;
     std::array<float, 2 * kCount> values = {};
-    for (size_t i = 0; i < kCount; ++i) values[static_cast<size_t>(rank.number()) * kCount + i] = first + static_cast<float>(i);
+    for (size_t i = 0; i < kCount; ++i)
+      values[static_cast<size_t>(rank.number()) * kCount + i] = first + static_cast<float>(i);
     rank.Set(values);
     ASSERT_EQ(rank.Gather(), ncclSuccess) << rank.nccl().LastViolation();
     const auto gathered = rank.Get();
@@ -171,9 +172,9 @@ TEST_F(SimNcclTest, AStreamOfAnotherDeviceIsRefused) {
   const ncclUniqueId id = {"alone"};
   Rank rank(network_, 0), other(network_, 1);
   ASSERT_EQ(rank.Join(id, /*ranks=*/1), ncclSuccess);
-  EXPECT_EQ(rank.table().ncclAllGather(rank.part(0), rank.part(0), kCount, ncclFloat32, rank.communicator(),
-                                       other.stream()),
-            ncclInvalidArgument);
+  EXPECT_EQ(
+      rank.table().ncclAllGather(rank.part(0), rank.part(0), kCount, ncclFloat32, rank.communicator(), other.stream()),
+      ncclInvalidArgument);
   EXPECT_THAT(rank.nccl().LastViolation(), HasSubstr("no such stream"));
 }
 

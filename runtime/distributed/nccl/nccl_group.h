@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A rank's end of an NCCL communicator, and the thread that cuts it off when another rank has ended.
+#ifndef COTAN_RUNTIME_DISTRIBUTED_NCCL_NCCL_GROUP_H_
+#define COTAN_RUNTIME_DISTRIBUTED_NCCL_NCCL_GROUP_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/device/peer_guard.h"
+#include "kernels/cuda/nccl/nccl_table.h"
+#include "runtime/distributed/exchange.h"
+#include "runtime/distributed/group_communicator.h"
+
+namespace cotan {
+
+// The messages of collectives, queued on the stream of a device, whose guard it is. NCCL does not notice that a rank on
+// the same machine was killed: its kernels wait without end. So a thread asks `control` who has ended, and aborts the
+// communicator, after which queued work ends with undefined results, which no call gets. Calls of one thread at a time.
+class NcclGroup final : public cuda::PeerGuard {
+ public:
+  // Joins the group, with all ranks of `control`. The arguments outlive the result; the device has no other group.
+  // `timeout`: how long the rank waits for work in which the others take part.
+  // Unavailable: a rank has no NCCL, or has ended; the message names it. FailedPrecondition: the ranks have different
+  // versions. Internal: NCCL failed.
+  static absl::StatusOr<std::unique_ptr<NcclGroup>> Join(const absl::StatusOr<const cuda::nccl::NcclTable*>& table,
+                                                         GroupCommunicator& control, cuda::CudaDevice& device,
+                                                         absl::Duration timeout);
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+  // Waits for queued work. Sessions that use the group are gone.
+  ~NcclGroup() override;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  absl::Status Queue(absl::FunctionRef<absl::Status()> call) override;
+  absl::Status Wait(absl::FunctionRef<absl::Status()> call) override;
+  int64_t num_queued() const override { return num_queued_; }
+
+  // Queue messages on the stream of the device. Errors of Queue(); Internal: NCCL failed.
+  // Sends each rank its shard of `bucket` and this rank's element of `marks`, one per rank; writes what the others sent
+  // to their places in `received` and `marks`.
+  absl::Status ScatterShards(const ExchangeSpec& spec, const char* bucket, char* received, int32_t* marks);
+  // Sends all ranks this rank's shard of `bucket`, and writes theirs to it.
+  absl::Status GatherShards(const ExchangeSpec& spec, char* bucket);
+
+ private:
+  NcclGroup(const cuda::nccl::NcclTable& table, GroupCommunicator& control, cuda::CudaDevice& device,
+            absl::Duration timeout);
+  absl::Status QueueScatter(const ExchangeSpec& spec, const char* bucket, char* received, int32_t* marks);
+  absl::Status SendAndReceive(const ExchangeSpec& spec, int other, const char* bucket, char* received, int32_t* marks);
+  void Watch();
+  // Returns why queued work will not end; OK if it may. The mutex is held.
+  absl::Status Look();
+  // Makes all calls fail with `error` and ends queued work. `lock` holds the mutex.
+  void CutOff(const absl::Status& error, std::unique_lock<std::mutex>& lock);
+
+  const cuda::nccl::NcclTable& table_;
+  GroupCommunicator& control_;
+  cuda::CudaDevice& device_;
+  const absl::Duration timeout_;
+  const int rank_, size_;
+  cuda::nccl::ncclComm_t communicator_ = nullptr;
+  int64_t num_queued_ = 0;
+  bool is_pending_ = false;  // work was queued after the last wait
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  absl::Status error_;                                   // guarded by mutex_
+  bool ends_ = false;                                    // guarded by mutex_
+  bool is_queueing_ = false;                             // guarded by mutex_
+  absl::Time waits_since_ = absl::InfiniteFuture();      // guarded by mutex_
+  absl::Time nccl_error_since_ = absl::InfiniteFuture();  // used by the thread only
+  std::thread thread_;
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_DISTRIBUTED_NCCL_NCCL_GROUP_H_
