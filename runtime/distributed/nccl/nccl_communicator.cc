@@ -101,7 +101,8 @@ absl::Status NcclCommunicator::CheckProgram(const serialization::Artifact& artif
 absl::Status NcclCommunicator::CheckDevice(const Device* device) const {
   if (device == &device_) return absl::OkStatus();
   return absl::UnimplementedError(
-      "collectives run on the device of the NcclCommunicator, which is not SessionOptions.device: create the session on "
+      "collectives run on the device of the NcclCommunicator, which is not SessionOptions.device: create the session "
+      "on "
       "that device");
 }
 
@@ -118,8 +119,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> NcclCommunicator::Prepare(const KernelRe
 
 absl::StatusOr<std::unique_ptr<Kernel>> NcclCommunicator::PrepareExchange(const KernelRequest& request) {
   COTAN_ASSIGN_OR_RETURN(const ExchangeSpec spec, CheckExchange(request, size()));
-  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<NcclExchange> exchange,
-                         NcclExchange::Create(*group_, device_, spec, request));
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<NcclExchange> exchange, NcclExchange::Create(*group_, device_, spec, request));
   if (request.op.collective().starts()) {
     unpaired_.Add(exchange, spec, request.inputs);
     return std::make_unique<StartKernel>(std::move(exchange));

@@ -25,8 +25,7 @@ absl::StatusOr<std::unique_ptr<DeviceBlock>> DeviceBlock::Zeros(cuda::CudaDevice
   COTAN_RETURN_IF_ERROR(device.Activate());
   device.NoteWork(/*is_kernel=*/false);
   COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
-      device.driver(),
-      cuMemsetD8Async(reinterpret_cast<cuda::driver::CUdeviceptr>(address), 0, size, device.stream()));
+      device.driver(), cuMemsetD8Async(reinterpret_cast<cuda::driver::CUdeviceptr>(address), 0, size, device.stream()));
   return block;
 }
 
@@ -70,8 +69,7 @@ absl::Status NcclExchange::PrepareKernels(const KernelRequest& request) {
   if (gathers) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(mark_, prepare(cuda::PlanMark(), {&numbers, 1}, marks));
   const std::array<TensorSpec, 3> summed = {bucket, marks, numbers};
-  COTAN_ASSIGN_OR_RETURN(
-      sum_, prepare(cuda::PlanSum(spec_.dtype, spec_.mean, spec_.shard_elements), summed, bucket));
+  COTAN_ASSIGN_OR_RETURN(sum_, prepare(cuda::PlanSum(spec_.dtype, spec_.mean, spec_.shard_elements), summed, bucket));
   return absl::OkStatus();
 }
 

@@ -39,9 +39,9 @@ constexpr std::chrono::milliseconds kQueueingTime(200);
 
 constexpr char kAdvice[] = "; end this process, and restart all ranks from the last checkpoint";
 
-// What a rank tells the others before they join. Sent as bytes.
+// The message of a rank to the others before they join. Sent as bytes.
 struct Hello {
-  int32_t version = 0;  // of NCCL; 0: there is none
+  int32_t version = 0;   // of NCCL; 0: there is none
   ncclUniqueId id = {};  // of rank 0
   std::array<char, 256> error = {};
 };
@@ -54,7 +54,7 @@ absl::StatusOr<Hello> OwnHello(const absl::StatusOr<const NcclTable*>& table, in
   return hello;
 }
 
-// Tells the others what this rank has, and returns what all have. Errors as NcclGroup::Join().
+// Sends the others what this rank has, and returns what all have. Errors as NcclGroup::Join().
 absl::StatusOr<std::vector<Hello>> ExchangeHellos(const absl::StatusOr<Hello>& own, GroupCommunicator& control) {
   Hello hello;
   if (own.ok()) {
@@ -97,8 +97,8 @@ absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroup::Join(const absl::StatusOr<
   COTAN_RETURN_IF_ERROR(CheckHellos(hellos));
   COTAN_RETURN_IF_ERROR(device.Activate());
   std::unique_ptr<NcclGroup> group(new NcclGroup(**table, control, device, timeout));
-  COTAN_NCCL_RETURN_IF_ERROR(
-      **table, ncclCommInitRank(&group->communicator_, control.size(), hellos[0].id, control.rank()));
+  COTAN_NCCL_RETURN_IF_ERROR(**table,
+                             ncclCommInitRank(&group->communicator_, control.size(), hellos[0].id, control.rank()));
   device.set_peers(group.get());
   group->thread_ = std::thread([self = group.get()] { self->Watch(); });
   return group;
@@ -179,15 +179,14 @@ absl::Status NcclGroup::SendAndReceive(const ExchangeSpec& spec, int other, cons
   const size_t offset = static_cast<size_t>(other) * spec.shard_bytes();
   const ncclDataType_t type = TypeOf(spec.dtype);
   if (count > 0) {
-    COTAN_NCCL_RETURN_IF_ERROR(table_,
-                               ncclSend(bucket + offset, count, type, other, communicator_, device_.stream()));
+    COTAN_NCCL_RETURN_IF_ERROR(table_, ncclSend(bucket + offset, count, type, other, communicator_, device_.stream()));
     COTAN_NCCL_RETURN_IF_ERROR(table_,
                                ncclRecv(received + offset, count, type, other, communicator_, device_.stream()));
   }
-  COTAN_NCCL_RETURN_IF_ERROR(
-      table_, ncclSend(marks + rank_, 1, cuda::nccl::ncclInt32, other, communicator_, device_.stream()));
-  COTAN_NCCL_RETURN_IF_ERROR(
-      table_, ncclRecv(marks + other, 1, cuda::nccl::ncclInt32, other, communicator_, device_.stream()));
+  COTAN_NCCL_RETURN_IF_ERROR(table_,
+                             ncclSend(marks + rank_, 1, cuda::nccl::ncclInt32, other, communicator_, device_.stream()));
+  COTAN_NCCL_RETURN_IF_ERROR(table_,
+                             ncclRecv(marks + other, 1, cuda::nccl::ncclInt32, other, communicator_, device_.stream()));
   return absl::OkStatus();
 }
 

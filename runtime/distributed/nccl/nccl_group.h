@@ -74,10 +74,10 @@ class NcclGroup final : public cuda::PeerGuard {
   bool is_pending_ = false;  // work was queued after the last wait
   std::mutex mutex_;
   std::condition_variable changed_;
-  absl::Status error_;                                   // guarded by mutex_
-  bool ends_ = false;                                    // guarded by mutex_
-  bool is_queueing_ = false;                             // guarded by mutex_
-  absl::Time waits_since_ = absl::InfiniteFuture();      // guarded by mutex_
+  absl::Status error_;                                    // guarded by mutex_
+  bool ends_ = false;                                     // guarded by mutex_
+  bool is_queueing_ = false;                              // guarded by mutex_
+  absl::Time waits_since_ = absl::InfiniteFuture();       // guarded by mutex_
   absl::Time nccl_error_since_ = absl::InfiniteFuture();  // used by the thread only
   std::thread thread_;
 };
