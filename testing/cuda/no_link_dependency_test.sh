@@ -8,7 +8,7 @@ for program in "$@"; do
   needed=$(readelf --dynamic --wide "$program" | grep NEEDED)
   # A program without any library would not be a check.
   grep -q 'libc\.so' <<< "$needed" || { echo "$program: no table of libraries" >&2; exit 1; }
-  if grep -iE 'cuda|cublas|cudnn|nvrtc|nvidia' <<< "$needed"; then
+  if grep -iE 'cuda|cublas|cudnn|nvrtc|nvidia|nccl' <<< "$needed"; then
     echo "$program is linked with CUDA" >&2
     exit 1
   fi
