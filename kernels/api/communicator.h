@@ -37,10 +37,10 @@ class Communicator {
 
   // Prepares a kernel for a Collective op, which has not passed CheckOp(). The buffers of the collective are allocated
   // here; runs allocate nothing. Run() returns Unavailable if a rank has ended or does not answer, before it writes an
-  // output.
+  // output; on a device that queues work, the call that waits for the device does.
   // InvalidArgument: the op does not allow these operands.
   // Unimplemented: the engine does not support a device or dtype.
-  // ResourceExhausted: the host has not enough memory.
+  // ResourceExhausted: the host or the device has not enough memory.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) = 0;
 };
 

@@ -73,11 +73,7 @@ std::vector<GpuCase> Cases() {
       {"one_bucket_4", 4, Perceptron(), Config(kMomentum), {}},
       {"clipped_adam_3", 3, Perceptron(), Clipped(kAdam), averaged},
       {"sharded_adam_2", 2, Perceptron(), Clipped(kAdam), sharded},
-      {"synchronised_2",
-       2,
-       NormalizedNetwork(),
-       Config(kMomentum),
-       {.bucket_bytes = 1024, .sync_batch_norm = true}},
+      {"synchronised_2", 2, NormalizedNetwork(), Config(kMomentum), {.bucket_bytes = 1024, .sync_batch_norm = true}},
   };
 }
 
@@ -107,8 +103,8 @@ class Trainer {
                             .subspan(static_cast<size_t>(first * row), static_cast<size_t>(data.batch * row));
     std::vector<int64_t> labels(data.labels.begin() + first, data.labels.begin() + first + data.batch);
     for (int64_t& label : labels) label += shift;
-    absl::StatusOr<std::vector<Tensor>> results = session_.Run(
-        "train_step", {*Tensor::From<float>(inputs, sizes), *Tensor::From<int64_t>(labels, {data.batch})});
+    absl::StatusOr<std::vector<Tensor>> results =
+        session_.Run("train_step", {*Tensor::From<float>(inputs, sizes), *Tensor::From<int64_t>(labels, {data.batch})});
     if (!results.ok()) return results.status();
     return results->back();
   }
@@ -130,7 +126,7 @@ class Trainer {
 
 struct GpuResult {
   std::vector<float> losses;
-  std::string states;                                  // bytes of all
+  std::string states;                                    // bytes of all
   std::map<std::string, std::vector<float>> parameters;  // and other states of f32
 };
 
@@ -239,8 +235,8 @@ TEST(GpuDataParallelTest, ARecordedStepIsOneLaunchAndTheHostDoesNotWait) {
 
 TEST(GpuDataParallelTest, ARankNeedsNoCompilerIfTheKernelsAreInTheFile) {
   Setup setup;
-  const absl::StatusOr<std::string> embedded = aot::EmbedCudaKernels(
-      BytesOf(setup.program), {.compute_capabilities = {90}, .sizes = {DimVector()}});
+  const absl::StatusOr<std::string> embedded =
+      aot::EmbedCudaKernels(BytesOf(setup.program), {.compute_capabilities = {90}, .sizes = {DimVector()}});
   ASSERT_TRUE(embedded.ok()) << embedded.status();
   const absl::StatusOr<std::shared_ptr<const Program>> program = Program::LoadBytes(*embedded);
   ASSERT_TRUE(program.ok()) << program.status();
