@@ -17,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "aot/cuda/embed_kernels.h"
+#include "base/dtype.h"
+#include "base/layout.h"
 #include "base/test_seed.h"
 #include "kernels/cuda/register_cuda.h"
 #include "kernels/cuda/testing/sim_device.h"
@@ -77,9 +79,16 @@ std::vector<GpuCase> Cases() {
   };
 }
 
-// Addresses repeat from step to step, so that steps are recorded.
-Options Recorded(uint64_t seed = 0) { return {.seed = seed, .keeps_freed_memory = true}; }
-Options Queued() { return {.records_work = false, .keeps_freed_memory = true}; }
+// Addresses repeat from step to step, so that steps are recorded. Ranks share what they compile.
+Options Recorded(uint64_t seed = 0) {
+  return {.seed = seed, .keeps_freed_memory = true, .kernel_cache = ::testing::TempDir() + "/kernels"};
+}
+
+Options Queued() {
+  Options options = Recorded();
+  options.records_work = false;
+  return options;
+}
 
 // One rank's session.
 class Trainer {

@@ -19,7 +19,6 @@
 
 namespace cotan {
 
-using cuda::nccl::ncclComm_t;
 using cuda::nccl::ncclDataType_t;
 using cuda::nccl::ncclResult_t;
 using cuda::nccl::NcclTable;
