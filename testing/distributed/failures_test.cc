@@ -80,6 +80,16 @@ TEST(FailuresTest, ARankMayBeKilledAtAnyMoment) {
   }
 }
 
+TEST(FailuresTest, NewsOfARankComeWithoutACollective) {
+  const std::vector<RankResult> ended = RunRanks(3, NewFolder(), "", RankData(), {"--end_rank=1", "--watch=ended"});
+  for (const int survivor : {0, 2}) {
+    EXPECT_THAT(ended[static_cast<size_t>(survivor)].error, HasSubstr("rank 1 has ended"));
+  }
+  const std::vector<RankResult> left = RunRanks(2, NewFolder(), "", RankData(), {"--end_rank=1", "--watch=left"});
+  EXPECT_THAT(left[0].error, HasSubstr("rank 1 has left the group"));
+  EXPECT_TRUE(left[1].is_done);
+}
+
 TEST(FailuresTest, ARankWithAnotherProgramIsRefusedByAll) {
   constexpr int kRanks = 2;
   const ModelCase model = Perceptron();

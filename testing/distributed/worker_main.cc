@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -43,6 +44,8 @@ ABSL_FLAG(int, end_rank, -1, "rank that is killed");
 ABSL_FLAG(int64_t, end_step, -1, "before this step");
 ABSL_FLAG(int64_t, end_after_us, -1, "or so long after the first step");
 ABSL_FLAG(int64_t, timeout_ms, 60000, "MpiOptions.timeout");
+ABSL_FLAG(std::string, watch, "",
+          "ended, left: the rank --end_rank is killed, or leaves; the others run no program and return the news of it");
 
 namespace cotan::testing {
 namespace {
@@ -147,6 +150,24 @@ class Worker {
   int64_t row_ = 1;  // elements of one input
 };
 
+// Waits for the news of the rank that ends, without a collective, as engines of other devices do.
+absl::Status WatchOthers(MpiCommunicator& communicator) {
+  if (communicator.local_rank() != communicator.rank()) return absl::InternalError("all ranks are on one machine");
+  COTAN_RETURN_IF_ERROR(communicator.Gather("here").status());
+  const bool leaves = absl::GetFlag(FLAGS_watch) == "left";
+  if (communicator.rank() == absl::GetFlag(FLAGS_end_rank)) {
+    if (!leaves) raise(SIGKILL);
+    return absl::OkStatus();
+  }
+  absl::Status news;
+  while (news.ok()) {
+    absl::SleepFor(absl::Milliseconds(1));
+    news = communicator.CheckOthers(/*needs_all=*/leaves);
+  }
+  if (leaves) COTAN_RETURN_IF_ERROR(communicator.CheckOthers(/*needs_all=*/false));
+  return news;
+}
+
 int Main() {
   auto communicator = MpiCommunicator::Create({.timeout = absl::Milliseconds(absl::GetFlag(FLAGS_timeout_ms))});
   if (!communicator.ok()) {
@@ -154,7 +175,7 @@ int Main() {
     return 1;
   }
   Worker worker(**communicator, absl::StrCat(absl::GetFlag(FLAGS_out), "/", (*communicator)->rank(), ".log"));
-  const absl::Status status = worker.Run();
+  const absl::Status status = absl::GetFlag(FLAGS_watch).empty() ? worker.Run() : WatchOthers(**communicator);
   worker.Log(status.ok() ? "done" : absl::StrCat("error ", status.ToString()));
   return status.ok() ? 0 : 1;
 }
