@@ -214,13 +214,13 @@ INSTANTIATE_TEST_SUITE_P(Ranks, GpuDataParallel, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
 // A program and data for two ranks.
-struct Setup {
+struct TrainingSetup {
   std::string program = CompileParallel(Perceptron(), kBatch, Config(kMomentum), DataParallelOptions{});
   RankData data = DrawData(Perceptron(), 2, kBatch, kSteps, TestSeed());
 };
 
 TEST(GpuDataParallelTest, ARecordedStepIsOneLaunchAndTheHostDoesNotWait) {
-  const Setup setup;
+  const TrainingSetup setup;
   GpuRanks ranks(2, Recorded());
   ranks.RunJoined({}, [&](GpuRank& rank) {
     absl::StatusOr<Trainer> trainer = Trainer::Create(rank, setup.program);
@@ -243,7 +243,7 @@ TEST(GpuDataParallelTest, ARecordedStepIsOneLaunchAndTheHostDoesNotWait) {
 }
 
 TEST(GpuDataParallelTest, ARankNeedsNoCompilerIfTheKernelsAreInTheFile) {
-  Setup setup;
+  TrainingSetup setup;
   const absl::StatusOr<std::string> embedded =
       aot::EmbedCudaKernels(BytesOf(setup.program), {.compute_capabilities = {90}, .sizes = {DimVector()}});
   ASSERT_TRUE(embedded.ok()) << embedded.status();
@@ -265,7 +265,7 @@ TEST(GpuDataParallelTest, ARankNeedsNoCompilerIfTheKernelsAreInTheFile) {
 }
 
 TEST(GpuDataParallelTest, AnErrorOfValuesOnOneRankLeavesTheStatesOfAll) {
-  const Setup setup;
+  const TrainingSetup setup;
   std::vector<std::map<std::string, std::vector<float>>> parameters(2);
   GpuRanks ranks(2, Recorded());
   ranks.RunJoined({}, [&](GpuRank& rank) {
@@ -293,7 +293,7 @@ TEST(GpuDataParallelTest, AnErrorOfValuesOnOneRankLeavesTheStatesOfAll) {
 }
 
 TEST(GpuDataParallelTest, TheOthersNameARankThatEndsAndAllResumeFromTheCheckpoint) {
-  const Setup setup;
+  const TrainingSetup setup;
   constexpr int64_t kSaved = 3;  // steps before the checkpoint
   const std::vector<GpuResult> uninterrupted = TrainOnGpus(setup.program, setup.data, 2, Recorded());
   const std::string checkpoint = absl::StrCat(NewFolder(), "/checkpoint.safetensors");
@@ -335,7 +335,7 @@ TEST(GpuDataParallelTest, TheOthersNameARankThatEndsAndAllResumeFromTheCheckpoin
 }
 
 TEST(GpuDataParallelTest, ARankWithAnotherProgramIsRefusedByAll) {
-  const Setup setup;
+  const TrainingSetup setup;
   const std::string other = CompileParallel(Perceptron(), kBatch, Config(kAdam), DataParallelOptions{});
   GpuRanks ranks(2);
   ranks.RunJoined({}, [&](GpuRank& rank) {

@@ -251,7 +251,7 @@ class EndingPeers final : public PeerGuard {
 };
 
 TEST(CudaDeviceTest, NothingIsReadOrRunAfterAPeerHasEnded) {
-  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
   CudaDevice& device = gpu->device();
   EndingPeers peers;
   device.set_peers(&peers);
