@@ -83,7 +83,7 @@ TEST(EmbedKernelsTest, CollectivesHaveKernels) {
   ASSERT_TRUE(file.ok()) << file.status();
   std::string texts;
   for (const serialization::CudaKernel& kernel : file->artifact().cuda_kernels().kernels()) texts += kernel.text();
-  for (const absl::string_view kernel : {"pack_bucket(", "mark_error(", "sum_shards(", "unpack_bucket("}) {
+  for (const char* const kernel : {"pack_bucket(", "mark_error(", "sum_shards(", "unpack_bucket("}) {
     EXPECT_NE(texts.find(kernel), std::string::npos) << kernel;
   }
 }
