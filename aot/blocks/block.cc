@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -25,6 +26,8 @@
 #include "aot/capture/proxy_tensor.h"
 #include "aot/capture/real_scope.h"
 #include "aot/capture/recorder.h"
+#include "aot/decompositions/linear_adapters.h"
+#include "aot/decompositions/quantized_weights.h"
 
 namespace cotan::aot {
 namespace {
@@ -139,6 +142,8 @@ std::string AddState(const std::string& name, serialization::State::Role role, c
   if (proxy == nullptr || tensor.grad_fn() != nullptr) {
     return absl::StrCat("'", name, "' was computed in the call of the model");
   }
+  if (HasAdapter(tensor)) return absl::StrCat("'", name, "' has an adapter");
+  if (IsQuantizedWeight(tensor)) return absl::StrCat("'", name, "' is quantized");
   ModuleState& state = states.emplace_back();
   state.name = name;
   state.role = role;
@@ -191,7 +196,8 @@ std::string SignatureOf(const BlockArguments& arguments, bool is_training) {
     AppendType(state.tensor, text);
   }
   for (const at::Tensor& input : arguments.inputs) AppendType(input, text);
-  absl::StrAppend(&text, at::GradMode::is_enabled() ? "grad " : "", is_training ? "train " : "");
+  absl::StrAppend(&text, at::GradMode::is_enabled() ? "grad " : "", is_training ? "train " : "",
+                  c10::toString(at::get_default_dtype_as_scalartype()), " ");
   if (at::autocast::is_autocast_enabled(at::kCPU)) {
     absl::StrAppend(&text, "autocast ", c10::toString(at::autocast::get_autocast_dtype(at::kCPU)));
   }
@@ -256,6 +262,7 @@ std::optional<std::vector<at::Tensor>> ShareBlock(const BlockCall& call, const s
   RegisterOps();
   BlockArguments arguments;
   arguments.body = call.body;
+  arguments.module = call.module;
   arguments.key = call.key;
   std::string reason = AddStates(call, arguments.states);
   if (reason.empty()) reason = call.refusal;

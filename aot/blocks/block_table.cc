@@ -32,6 +32,30 @@ std::vector<at::Tensor> ExamplesOf(const std::vector<at::Tensor>& inputs) {
   return examples;
 }
 
+// Which modules in a module train, to restore what a run that ended early has changed.
+class TrainingModes {
+ public:
+  // `module` may be null.
+  explicit TrainingModes(const torch::nn::Module* module) {
+    if (module != nullptr) Add(const_cast<torch::nn::Module&>(*module));
+  }
+
+  void Restore() const {
+    // From the outside in, because train() reaches all modules inside.
+    for (const auto& [module, is_training] : modes_) {
+      if (module->is_training() != is_training) module->train(is_training);
+    }
+  }
+
+ private:
+  void Add(torch::nn::Module& module) {
+    modes_.emplace_back(&module, module.is_training());
+    for (const std::shared_ptr<torch::nn::Module>& child : module.children()) Add(*child);
+  }
+
+  std::vector<std::pair<torch::nn::Module*, bool>> modes_;
+};
+
 }  // namespace
 
 void BlockTable::StartMethod() {
@@ -80,23 +104,28 @@ absl::StatusOr<int> BlockTable::Find(const BlockArguments& arguments) {
 absl::StatusOr<int> BlockTable::FindWithKey(const BlockArguments& arguments) {
   const std::string key = absl::StrCat(arguments.key, "\n", arguments.signature);
   if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second;
-  OpSequence ops;
-  absl::StatusOr<int> traced = Trace(arguments, ops);
+  absl::StatusOr<int> traced = Trace(arguments, nullptr);
   by_key_.emplace(key, traced);
   return traced;
 }
 
 absl::StatusOr<int> BlockTable::FindWithoutKey(const BlockArguments& arguments) {
-  for (const TracedOps& known : by_signature_[arguments.signature]) {
-    if (CallsOps(arguments.body, arguments.states, arguments.inputs, known.ops)) return known.block;
+  std::vector<const OpSequence*> sequences;
+  for (const std::unique_ptr<TracedOps>& known : by_signature_[arguments.signature]) sequences.push_back(&known->ops);
+  if (!sequences.empty()) {
+    const TrainingModes modes(arguments.module);
+    const int found = FindSequence(arguments.body, arguments.states, arguments.inputs, sequences);
+    if (found >= 0) return by_signature_[arguments.signature][static_cast<size_t>(found)]->block;
+    modes.Restore();
   }
-  OpSequence ops;
-  absl::StatusOr<int> traced = Trace(arguments, ops);
-  if (ops.is_complete) by_signature_[arguments.signature].push_back({std::move(ops), traced});
-  return traced;
+  auto traced = std::make_unique<TracedOps>();
+  traced->block = Trace(arguments, &traced->ops);
+  absl::StatusOr<int> block = traced->block;
+  if (traced->ops.is_complete) by_signature_[arguments.signature].push_back(std::move(traced));
+  return block;
 }
 
-absl::StatusOr<int> BlockTable::Trace(const BlockArguments& arguments, OpSequence& ops) {
+absl::StatusOr<int> BlockTable::Trace(const BlockArguments& arguments, OpSequence* ops) {
   TraceOptions options = options_;
   options.name = absl::StrCat("block.", blocks_.size());
   options.grad_enabled = at::GradMode::is_enabled();

@@ -5,6 +5,7 @@
 #define COTAN_AOT_BLOCKS_BLOCK_TABLE_H_
 
 #include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +27,9 @@ struct BlockArguments {
   std::vector<ModuleState> states = {};  // parameters, then buffers
   std::vector<at::Tensor> inputs = {};   // functional
   TensorFunction body = {};
-  std::string key = {};        // of BlockCall
-  std::string signature = {};  // types of states and inputs, and the modes of the thread
+  const torch::nn::Module* module = nullptr;  // of `body`, or null
+  std::string key = {};                       // of BlockCall
+  std::string signature = {};                 // types of states and inputs, and the modes of the thread
 };
 
 // Blocks are numbered in the order of their first calls. Not thread-safe.
@@ -76,20 +78,21 @@ class BlockTable {
   // The ops of a traced block, and the block or why it cannot be shared.
   struct TracedOps {
     OpSequence ops;
-    absl::StatusOr<int> block;
+    absl::StatusOr<int> block = absl::UnknownError("");
   };
 
   absl::StatusOr<int> FindWithKey(const BlockArguments& arguments);
   // Returns the block that calls the same ops, or traces it.
   absl::StatusOr<int> FindWithoutKey(const BlockArguments& arguments);
-  absl::StatusOr<int> Trace(const BlockArguments& arguments, OpSequence& ops);
+  // `ops` may be null; see TraceBlock().
+  absl::StatusOr<int> Trace(const BlockArguments& arguments, OpSequence* ops);
 
   const TraceOptions options_;
   const bool computes_;
   std::vector<std::unique_ptr<TracedBlock>> blocks_;
   absl::flat_hash_map<std::string, absl::StatusOr<int>> by_key_;  // key and signature
   // By signature, those whose sequence of ops is complete.
-  absl::flat_hash_map<std::string, std::vector<TracedOps>> by_signature_;
+  absl::flat_hash_map<std::string, std::vector<std::unique_ptr<TracedOps>>> by_signature_;
   absl::flat_hash_map<std::string, int> by_fingerprint_;  // signature and fingerprint
   std::vector<Frame> frames_ = std::vector<Frame>(1);     // a frame for each block whose trace is in progress
   std::vector<std::string> refusals_;

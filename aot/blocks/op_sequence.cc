@@ -3,10 +3,12 @@
 #include "aot/blocks/op_sequence.h"
 
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/stack.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/node.h>
@@ -55,31 +57,34 @@ bool IsPlain(const at::Tensor& tensor) {
          !tensor.is_neg() && ToDType(tensor.scalar_type()) != DType::kUndefined;
 }
 
-// The node of results that require grad. It never runs.
+// The node of a result that requires grad. It never runs.
 class ResultNode final : public torch::autograd::Node {
  public:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& /*gradients*/) override { throw OpsDiffer(); }
 };
-
-const c10::intrusive_ptr<torch::autograd::Node>& NodeOfResults() {
-  static const auto& node = *new c10::intrusive_ptr<torch::autograd::Node>(c10::make_intrusive<ResultNode>());
-  return node;
-}
 
 // Returns a tensor without elements.
 at::Tensor EmptyShell(const TensorFacts& facts, bool is_leaf) {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                                c10::scalarTypeToTypeMeta(facts.dtype), at::kCPU);
   c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  impl.set_storage_access_should_throw();
   impl.set_sizes_and_strides(facts.sizes, facts.strides, facts.offset);
   if (facts.is_wrapped_number) impl.set_wrapped_number(true);
   if (!facts.requires_grad) return tensor;
   if (is_leaf) {
     impl.set_requires_grad(true);
-  } else {
-    torch::autograd::impl::set_gradient_edge(tensor, {NodeOfResults(), 0});
+    return tensor;
   }
+  auto node = c10::make_intrusive<ResultNode>();
+  node->add_input_metadata(tensor);
+  torch::autograd::impl::set_gradient_edge(tensor, {std::move(node), 0});
   return tensor;
+}
+
+bool HasHooks(torch::autograd::Node& node) {
+  return !node.pre_hooks().empty() || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() ||
+         !node.retains_grad_hooks().empty();
 }
 
 // Appends modes of the thread that decide what an op does.
@@ -93,6 +98,7 @@ void AppendModes(std::string& text) {
     absl::StrAppend(&text, "a", static_cast<int>(at::autocast::get_autocast_dtype(at::kCPU)));
   }
   text += at::SavedTensorDefaultHooks::get_tls_state().stack.empty() ? '-' : 'h';
+  absl::StrAppend(&text, static_cast<int>(at::get_default_dtype_as_scalartype()), " ");
 }
 
 // Sees the ops that a function calls.
@@ -120,13 +126,16 @@ class OpObserver : public VariableWatch {
   }
   void OnRetainGrad(const at::TensorBase& /*self*/) const override { Refuse(); }
 
-  std::string TextOf(const std::vector<at::Tensor>& tensors) const {
-    std::string text;
-    for (const at::Tensor& tensor : tensors) AppendTensor(tensor, text);
-    return text;
-  }
-
  protected:
+  using NodePtr = c10::intrusive_ptr<torch::autograd::Node>;
+  using WeakPtr = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  // A tensor with a number. A weak pointer keeps its address from being used again, and LibTorch from seeing another
+  // owner: torch::zeros() and others return another tensor then.
+  struct Numbered {
+    WeakPtr tensor;
+    NodePtr grad_fn;
+  };
+
   // Returns the number of a tensor; -1: it has none.
   int NumberOf(const at::Tensor& tensor) const {
     const auto found = numbers_.find(tensor.unsafeGetTensorImpl());
@@ -134,11 +143,18 @@ class OpObserver : public VariableWatch {
   }
   // Gives a tensor the next number.
   int Add(const at::Tensor& tensor) {
-    tensors_.push_back(tensor);
+    tensors_.push_back({WeakPtr(tensor.getIntrusivePtr()), tensor.grad_fn()});
     numbers_.emplace(tensor.unsafeGetTensorImpl(), static_cast<int>(tensors_.size()) - 1);
     return static_cast<int>(tensors_.size()) - 1;
   }
-  const std::vector<at::Tensor>& tensors() const { return tensors_; }
+  // Takes the present node of a numbered tensor, which an op wrote, as its own.
+  void UpdateNode(const at::Tensor& tensor) {
+    if (const int number = NumberOf(tensor); number >= 0)
+      tensors_[static_cast<size_t>(number)].grad_fn = tensor.grad_fn();
+  }
+  // Returns a tensor; undefined: it has ended.
+  at::Tensor TensorOf(int number) const { return at::Tensor(tensors_[static_cast<size_t>(number)].tensor.lock()); }
+  const std::vector<Numbered>& tensors() const { return tensors_; }
   size_t num_arguments() const { return num_arguments_; }
 
   std::string TextOf(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
@@ -147,6 +163,14 @@ class OpObserver : public VariableWatch {
     for (const c10::IValue& argument : torch::jit::last(stack, op.schema().arguments().size())) {
       AppendValue(argument, text);
     }
+    return text;
+  }
+  // Returns what the function returned, and the inputs and states at its end.
+  std::string TextOf(const std::vector<at::Tensor>& returned) const {
+    std::string text;
+    for (const at::Tensor& tensor : returned) AppendTensor(tensor, text);
+    text += '|';
+    for (size_t i = 0; i < num_arguments_; ++i) AppendTensor(TensorOf(static_cast<int>(i)), text);
     return text;
   }
 
@@ -159,7 +183,7 @@ class OpObserver : public VariableWatch {
   static thread_local OpObserver* current_;
 
   OpObserver* const outer_;
-  std::vector<at::Tensor> tensors_;
+  std::vector<Numbered> tensors_;
   absl::flat_hash_map<const c10::TensorImpl*, int> numbers_;
   size_t num_arguments_ = 0;
 };
@@ -219,7 +243,9 @@ void OpObserver::AppendTensor(const at::Tensor& tensor, std::string& text) const
   if (!tensor.defined()) {
     text += "u ";
   } else if (const int number = NumberOf(tensor); number >= 0) {
-    absl::StrAppend(&text, "%", number, " ");
+    // Only custom autograd functions and the like give a tensor another node without an op.
+    if (tensor.grad_fn() != tensors_[static_cast<size_t>(number)].grad_fn) Refuse();
+    absl::StrAppend(&text, "%", number, tensor.requires_grad() ? "g " : " ");
   } else {
     AppendContent(tensor, text);
   }
@@ -259,19 +285,16 @@ std::vector<WrittenArgument> WrittenArguments(const c10::OperatorHandle& op, con
   return written;
 }
 
-// Returns whether the graph of one of the tensors has the node of a torch::autograd::Function.
-bool HasCustomNode(absl::Span<const at::Tensor> tensors) {
-  std::vector<const torch::autograd::Node*> pending;
-  absl::flat_hash_set<const torch::autograd::Node*> seen;
-  const auto visit = [&](const torch::autograd::Node* node) {
-    if (node != nullptr && seen.insert(node).second) pending.push_back(node);
-  };
-  for (const at::Tensor& tensor : tensors) visit(tensor.grad_fn().get());
+// Returns whether a graph, given by its last nodes, has hooks or the node of a torch::autograd::Function.
+bool HasCustomNode(std::vector<torch::autograd::Node*> pending) {
+  absl::flat_hash_set<const torch::autograd::Node*> seen(pending.begin(), pending.end());
   while (!pending.empty()) {
-    const torch::autograd::Node* node = pending.back();
+    torch::autograd::Node* const node = pending.back();
     pending.pop_back();
-    if (absl::StrContains(node->name(), "CppNode")) return true;
-    for (const torch::autograd::Edge& edge : node->next_edges()) visit(edge.function.get());
+    if (absl::StrContains(node->name(), "CppNode") || HasHooks(*node)) return true;
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      if (edge.function != nullptr && seen.insert(edge.function.get()).second) pending.push_back(edge.function.get());
+    }
   }
   return false;
 }
@@ -302,6 +325,7 @@ void OpRecorder::Call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   op.callBoxed(stack);
   for (const WrittenArgument& argument : written) {
     if (FactsOf(argument.tensor) != argument.facts) Refuse();
+    UpdateNode(argument.tensor);
   }
   for (const c10::IValue& value : torch::jit::last(stack, op.schema().returns().size())) {
     if (value.isTensor()) {
@@ -329,13 +353,11 @@ void OpRecorder::AddResult(const at::Tensor& tensor, OpSequence::Call& call) {
 }
 
 void OpRecorder::Finish(const std::vector<at::Tensor>& returned) {
-  for (const OpSequence::Call& call : sequence_.calls) {
-    for (const OpSequence::Result& result : call.results) {
-      if (!result.is_new) continue;
-      if (tensors()[static_cast<size_t>(result.tensor)].requires_grad() != result.facts.requires_grad) Refuse();
-    }
+  std::vector<torch::autograd::Node*> nodes;
+  for (const Numbered& numbered : tensors()) {
+    if (numbered.grad_fn != nullptr) nodes.push_back(numbered.grad_fn.get());
   }
-  if (HasCustomNode(absl::MakeSpan(tensors()).subspan(num_arguments()))) Refuse();
+  if (HasCustomNode(std::move(nodes))) Refuse();
   sequence_.returned = TextOf(returned);
   sequence_.is_complete = !refused_;
 }
@@ -344,8 +366,9 @@ void OpRecorder::Finish(const std::vector<at::Tensor>& returned) {
 
 class OpComparer final : public OpObserver {
  public:
-  OpComparer(absl::Span<const ModuleState> states, absl::Span<const at::Tensor> inputs, const OpSequence& sequence)
-      : OpObserver(states, inputs), sequence_(sequence) {}
+  OpComparer(absl::Span<const ModuleState> states, absl::Span<const at::Tensor> inputs,
+             std::vector<const OpSequence*> sequences)
+      : OpObserver(states, inputs), sequences_(std::move(sequences)) {}
 
   void Call(const c10::OperatorHandle& op, torch::jit::Stack& stack) override;
   void Refuse() const override {
@@ -353,52 +376,103 @@ class OpComparer final : public OpObserver {
     throw OpsDiffer();
   }
 
-  // Returns whether the whole sequence was called, and the function returned the same.
-  bool IsEqual(const std::vector<at::Tensor>& returned) const;
+  // Returns the sequence that was called; null: none. Drops the tensors that the function returned.
+  const OpSequence* Finish(std::vector<at::Tensor> returned);
 
  private:
   c10::IValue NextResult(const OpSequence::Call& call, size_t& next) {
     const OpSequence::Result& result = call.results[next++];
     if (result.tensor < 0) return at::Tensor();
-    if (result.is_new) Add(EmptyShell(result.facts, /*is_leaf=*/false));
-    return tensors()[static_cast<size_t>(result.tensor)];
+    if (!result.is_new) return TensorOf(result.tensor);
+    at::Tensor shell = EmptyShell(result.facts, /*is_leaf=*/false);
+    Add(shell);
+    return shell;
   }
 
-  const OpSequence& sequence_;
-  size_t next_ = 0;
+  std::vector<const OpSequence*> sequences_;  // of which all calls so far were equal
+  size_t next_ = 0;                           // call
+  const int exceptions_ = std::uncaught_exceptions();
   mutable bool differs_ = false;
 };
 
-void OpComparer::Call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
-  if (differs_ || next_ == sequence_.calls.size()) Refuse();
-  const OpSequence::Call& call = sequence_.calls[next_++];
-  if (TextOf(op, stack) != call.text) Refuse();
+// Replaces the arguments of an op by undefined results.
+void ReturnUndefined(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   torch::jit::drop(stack, op.schema().arguments().size());
+  for (const c10::Argument& result : op.schema().returns()) {
+    const bool is_tensor = result.type()->kind() == c10::TypeKind::TensorType;
+    stack.push_back(is_tensor ? c10::IValue(at::Tensor()) : c10::IValue());
+  }
+}
+
+void OpComparer::Call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  // In a destructor, which must not throw.
+  if (differs_ && std::uncaught_exceptions() > exceptions_) return ReturnUndefined(op, stack);
+  if (differs_) Refuse();
+  const std::string text = TextOf(op, stack);
+  std::erase_if(sequences_, [&](const OpSequence* sequence) {
+    return next_ == sequence->calls.size() || sequence->calls[next_].text != text;
+  });
+  if (sequences_.empty()) Refuse();
+  const OpSequence::Call& call = sequences_[0]->calls[next_];
+  std::erase_if(sequences_, [&](const OpSequence* sequence) {
+    const OpSequence::Call& other = sequence->calls[next_];
+    return other.results != call.results || other.list_sizes != call.list_sizes;
+  });
+  ++next_;
+  std::vector<c10::IValue> results;
   size_t next = 0;
   for (const int size : call.list_sizes) {
     if (size < 0) {
-      stack.push_back(NextResult(call, next));
+      results.push_back(NextResult(call, next));
       continue;
     }
     c10::List<at::Tensor> list;
     for (int i = 0; i < size; ++i) list.push_back(NextResult(call, next).toTensor());
-    stack.emplace_back(std::move(list));
+    results.emplace_back(std::move(list));
   }
+  torch::jit::drop(stack, op.schema().arguments().size());
+  for (c10::IValue& result : results) stack.push_back(std::move(result));
 }
 
-bool OpComparer::IsEqual(const std::vector<at::Tensor>& returned) const {
-  if (differs_ || next_ != sequence_.calls.size() || TextOf(returned) != sequence_.returned) return false;
-  for (const OpSequence::Call& call : sequence_.calls) {
-    for (const OpSequence::Result& result : call.results) {
-      if (!result.is_new) continue;
-      // A custom autograd function gives its results another node.
-      const at::Tensor& tensor = tensors()[static_cast<size_t>(result.tensor)];
-      const torch::autograd::Node* expected = result.facts.requires_grad ? NodeOfResults().get() : nullptr;
-      if (FactsOf(tensor) != result.facts || tensor.grad_fn().get() != expected) return false;
+const OpSequence* OpComparer::Finish(std::vector<at::Tensor> returned) {
+  if (differs_) return nullptr;
+  const std::string text = TextOf(returned);
+  returned.clear();
+  for (size_t i = num_arguments(); i < tensors().size(); ++i) {
+    // The function keeps a tensor: the trace shows whether it may.
+    if (tensors()[i].tensor.use_count() > 0) return nullptr;
+    if (tensors()[i].grad_fn != nullptr && HasHooks(*tensors()[i].grad_fn)) return nullptr;
+  }
+  for (const OpSequence* sequence : sequences_) {
+    if (next_ == sequence->calls.size() && text == sequence->returned) return sequence;
+  }
+  return nullptr;
+}
+
+// Restores what a function may change without calling an op.
+class ChangesOfFunction {
+ public:
+  explicit ChangesOfFunction(absl::Span<const ModuleState> states) : states_(states) {
+    for (const ModuleState& state : states) requires_grad_.push_back(state.tensor.requires_grad());
+  }
+  ~ChangesOfFunction() {
+    at::autocast::set_autocast_dtype(at::kCPU, autocast_dtype_);
+    at::set_default_dtype(default_dtype_);
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const at::Tensor& tensor = states_[i].tensor;
+      if (tensor.requires_grad() != requires_grad_[i]) tensor.set_requires_grad(requires_grad_[i]);
     }
   }
-  return true;
-}
+  ChangesOfFunction(const ChangesOfFunction&) = delete;
+  ChangesOfFunction& operator=(const ChangesOfFunction&) = delete;
+
+ private:
+  const absl::Span<const ModuleState> states_;
+  std::vector<bool> requires_grad_;
+  const at::ScalarType autocast_dtype_ = at::autocast::get_autocast_dtype(at::kCPU);
+  const caffe2::TypeMeta default_dtype_ = at::get_default_dtype();
+  const at::ThreadLocalStateGuard modes_{at::ThreadLocalState()};
+};
 
 }  // namespace
 
@@ -410,16 +484,20 @@ std::vector<at::Tensor> RecordOps(const TensorFunction& function, absl::Span<con
   return returned;
 }
 
-bool CallsOps(const TensorFunction& function, absl::Span<const ModuleState> states, absl::Span<const at::Tensor> inputs,
-              const OpSequence& sequence) {
+int FindSequence(const TensorFunction& function, absl::Span<const ModuleState> states,
+                 absl::Span<const at::Tensor> inputs, std::vector<const OpSequence*> sequences) {
   std::vector<at::Tensor> shells;
   for (const at::Tensor& input : inputs) shells.push_back(EmptyShell(FactsOf(input), /*is_leaf=*/true));
+  const ChangesOfFunction changes(states);
   try {
-    OpComparer comparer(states, shells, sequence);
-    return comparer.IsEqual(comparer.Run(function, shells));
+    OpComparer comparer(states, shells, sequences);
+    const OpSequence* const found = comparer.Finish(comparer.Run(function, shells));
+    const auto is_kept = [](const at::Tensor& shell) { return shell.use_count() > 1; };
+    if (found == nullptr || std::any_of(shells.begin(), shells.end(), is_kept)) return -1;
+    return static_cast<int>(std::find(sequences.begin(), sequences.end(), found) - sequences.begin());
   } catch (...) {
     // The trace that follows finds the function's own errors.
-    return false;
+    return -1;
   }
 }
 

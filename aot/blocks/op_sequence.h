@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,23 +27,26 @@ struct TensorFacts {
   friend bool operator==(const TensorFacts&, const TensorFacts&) = default;
 };
 
-// The calls of ops by one run of a function of tensors, on top of the dispatcher: with the arguments, and what the
-// function can see of the results. A function that makes the same calls on the same results has the same trace. Tensors
-// are numbered: inputs, states, then results in the order of their calls.
+// The calls of ops by one run of a function of tensors, on top of the dispatcher: with the arguments, the modes of the
+// thread, and what the function can see of the results. If it is complete, a function that makes the same calls, gets
+// such results and returns the same of them has the same trace. Tensors are numbered: inputs, states, then results in
+// the order of their calls.
 struct OpSequence {
   struct Result {
     int tensor = 0;  // number; -1: undefined
     bool is_new = false;
     TensorFacts facts;  // of a new tensor
+
+    friend bool operator==(const Result&, const Result&) = default;
   };
   struct Call {
-    // Op, arguments and modes of the thread, as bytes. Tensors that are not numbered are there with their contents.
+    // Op, arguments and modes, as bytes. Tensors that are not numbered are there with their contents.
     std::string text;
     std::vector<Result> results;
     std::vector<int> list_sizes;  // by return value of the op: the length of a list of results; -1: one result
   };
   std::vector<Call> calls;
-  std::string returned;  // the tensors that the function returns, as in `Call::text`
+  std::string returned;  // the tensors that the function returns and those that it takes, as in `Call::text`
   // False: more than these calls decides what the function does (custom autograd functions, hooks, tensors of another
   // trace, numbers that an op returns, blocks in it), or the run threw.
   bool is_complete = false;
@@ -54,11 +56,12 @@ struct OpSequence {
 std::vector<at::Tensor> RecordOps(const TensorFunction& function, absl::Span<const ModuleState> states,
                                   const std::vector<at::Tensor>& inputs, OpSequence& sequence);
 
-// Returns whether the function, called with these states and with inputs like `inputs`, calls the ops of `sequence`,
-// which is complete. Nothing is computed and nothing is added to the trace in progress: an op returns tensors without
-// elements that have the recorded facts, and the call ends where it differs.
-bool CallsOps(const TensorFunction& function, absl::Span<const ModuleState> states, absl::Span<const at::Tensor> inputs,
-              const OpSequence& sequence);
+// Returns the index of the one of `sequences`, all complete, that the function calls with these states and with inputs
+// like `inputs`; -1 if there is none. Nothing is computed, and the trace in progress, the states and the modes of the
+// thread stay as they are: an op returns tensors without elements that have the recorded facts, and where the function
+// differs from all sequences the op throws, so that what else the function changes stays as it is at that point.
+int FindSequence(const TensorFunction& function, absl::Span<const ModuleState> states,
+                 absl::Span<const at::Tensor> inputs, std::vector<const OpSequence*> sequences);
 
 // Makes the sequence in progress on this thread, if there is one, incomplete. Throws if it is compared.
 void RefuseOpSequence();

@@ -150,16 +150,16 @@ absl::Status FindResults(TracedBlock& block) {
 
 absl::StatusOr<TracedBlock> TraceBlock(const TensorFunction& body, absl::Span<const ModuleState> states,
                                        absl::Span<const at::Tensor> inputs, const TraceOptions& options,
-                                       OpSequence& ops) {
+                                       OpSequence* ops) {
   TracedBlock block;
-  bool is_recorded = false;  // the body runs twice
   std::vector<std::vector<int64_t>> strides;
   const TensorFunction function = [&](const std::vector<at::Tensor>& arguments) {
     std::vector<at::Tensor> all = arguments;
     for (const ModuleState& state : states) all.push_back(state.tensor);
     std::vector<at::Tensor> results;
+    OpSequence* const recorded = std::exchange(ops, nullptr);  // by the first of two runs
     const std::vector<at::Tensor> returned =
-        std::exchange(is_recorded, true) ? body(arguments) : RecordOps(body, states, arguments, ops);
+        recorded == nullptr ? body(arguments) : RecordOps(body, states, arguments, *recorded);
     strides.clear();
     block.is_empty.clear();
     for (const at::Tensor& result : returned) {

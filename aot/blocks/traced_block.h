@@ -44,11 +44,11 @@ struct TracedBlock {
 };
 
 // Traces a block on tensors of the trace in progress, which it leaves as they are. `states` are its parameters and
-// buffers, as tensors of that trace, and `inputs` the other arguments, real. Also stores the ops that the block calls.
-// Unimplemented: it cannot be shared; the message says why.
+// buffers, as tensors of that trace, and `inputs` the other arguments, real. Also stores the ops that the block calls
+// in `ops`, unless it is null. Unimplemented: it cannot be shared; the message says why.
 absl::StatusOr<TracedBlock> TraceBlock(const TensorFunction& body, absl::Span<const ModuleState> states,
                                        absl::Span<const at::Tensor> inputs, const TraceOptions& options,
-                                       OpSequence& ops);
+                                       OpSequence* ops);
 
 // Returns a text that is equal for blocks that compute the same, with captured tensors of the same content. It does not
 // include names, sources and the contents of states.

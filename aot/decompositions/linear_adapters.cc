@@ -42,6 +42,8 @@ LinearAdapterScope::LinearAdapterScope(absl::Span<LinearAdapter> adapters)
 
 LinearAdapterScope::~LinearAdapterScope() { current_adapters = outer_; }
 
+bool HasAdapter(const at::Tensor& tensor) { return AdapterOf(tensor) != nullptr; }
+
 AdaptedCall FindAdaptedCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   if (current_adapters.empty()) return {};
   const size_t count = op.schema().arguments().size();

@@ -41,6 +41,9 @@ class LinearAdapterScope {
   absl::Span<LinearAdapter> outer_;
 };
 
+// Returns whether a tensor is a weight with an adapter of the scope.
+bool HasAdapter(const at::Tensor& tensor);
+
 // A call that has to do with an adapted weight.
 struct AdaptedCall {
   LinearAdapter* adapter = nullptr;  // null: it has not

@@ -90,6 +90,8 @@ bool CallQuantizedEmbedding(const c10::OperatorHandle& op, torch::jit::Stack* st
   return true;
 }
 
+bool IsQuantizedWeight(const at::Tensor& tensor) { return QuantizedWeightOf(tensor) != nullptr; }
+
 void DequantizeArguments(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (current_weights.empty()) return;
   const std::vector<c10::Argument>& arguments = op.schema().arguments();

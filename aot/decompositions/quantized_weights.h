@@ -55,6 +55,9 @@ class QuantizedWeightScope {
   absl::Span<const QuantizedWeight> outer_;
 };
 
+// Returns whether a tensor is a weight of the scope.
+bool IsQuantizedWeight(const at::Tensor& tensor);
+
 // Computes the call if it is an embedding of a weight of the scope: replaces the arguments on the stack by the result
 // and returns true.
 bool CallQuantizedEmbedding(const c10::OperatorHandle& op, torch::jit::Stack* stack);

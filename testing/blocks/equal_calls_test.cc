@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <utility>
 
 #include "aot/blocks/block.h"
@@ -33,6 +34,22 @@ TEST(EqualCallsTest, OnlyTheFirstOfThemIsTraced) {
   EXPECT_EQ(traced, 2);
   EXPECT_EQ(compared, 4);
   ExpectBlocks(model, 2, {{"forward", 5}, {"backward", 5}});
+  ExpectEager(function, model, {Leaf(1, {3, 4})});
+}
+
+// torch::zeros() and others make another tensor of the one that the op returns, if somebody else has it.
+TEST(EqualCallsTest, TensorsOfFactoriesAreCompared) {
+  int traced = 0;
+  const auto body = [&](at::Tensor x) {
+    traced += x.unsafeGetTensorImpl()->has_storage() ? 1 : 0;
+    const at::Tensor y = torch::arange(4, torch::kDouble) + torch::ones({4}, torch::kDouble);
+    return x * torch::full_like(x, 3) + y.exp();
+  };
+  const aot::TensorFunction function = [&](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(body, COTAN_BLOCK(body, x[0]))};
+  };
+  const aot::CompiledModel model = Compiling(function, {Leaf(1, {3, 4})});
+  EXPECT_EQ(traced, 2);
   ExpectEager(function, model, {Leaf(1, {3, 4})});
 }
 
@@ -66,7 +83,7 @@ TEST(EqualCallsTest, ArgumentsArePartOfTheIdentity) {
 
 TEST(EqualCallsTest, TheSignOfZeroIsPartOfTheIdentity) {
   ExpectTwoKinds([](const at::Tensor& x, bool is_special) {
-    return torch::full_like(x, is_special ? -0.0 : 0.0).reciprocal().sigmoid() + x.sin();
+    return (x * 0 + (is_special ? -0.0 : 0.0)).reciprocal().sigmoid() + x.sin();
   });
 }
 
@@ -96,6 +113,64 @@ TEST(EqualCallsTest, GradModeIsPartOfTheIdentity) {
     const at::Tensor y = x.sin();
     const at::AutoGradMode enabled(true);
     return x * y;
+  });
+}
+
+// An op that differs ends the body between the two calls.
+TEST(EqualCallsTest, ModesThatTheBodySetsEndWithTheComparison) {
+  ExpectTwoKinds([](const at::Tensor& x, bool is_special) {
+    at::GradMode::set_enabled(false);
+    const at::Tensor y = is_special ? x.cos() : x.sin();
+    at::GradMode::set_enabled(true);
+    return (x * y).sin();
+  });
+}
+
+TEST(EqualCallsTest, TheDefaultDtypeIsPartOfTheIdentity) {
+  ExpectTwoKinds([](const at::Tensor& x, bool is_special) {
+    const caffe2::TypeMeta before = at::get_default_dtype();
+    at::set_default_dtype(caffe2::TypeMeta::fromScalarType(is_special ? torch::kDouble : torch::kFloat));
+    const at::Tensor thirds = torch::arange(4, torch::kLong) / 3;
+    at::set_default_dtype(before);
+    return (x * thirds).sin();
+  });
+}
+
+// A tensor of the body that is read after it.
+TEST(EqualCallsTest, CallsThatKeepATensorAreTraced) {
+  at::Tensor kept;
+  const aot::TensorFunction function = [&kept](const Tensors& x) {
+    at::Tensor y = x[0];
+    for (const bool keeps : {false, true}) {
+      y = COTAN_BLOCK(
+          [&](at::Tensor t) {
+            const at::Tensor z = t.sin();
+            if (keeps) kept = z;
+            return z * 2;
+          },
+          y);
+    }
+    y = y + kept;
+    kept.reset();
+    return Tensors{y};
+  };
+  const aot::CompiledModel model = Compiling(function, {Leaf(1, {3, 4})});
+  EXPECT_EQ(model.inlined_blocks().size(), 1u);
+  ExpectEager(function, model, {Leaf(1, {3, 4})});
+}
+
+TEST(EqualCallsTest, GradientsInTheBodyArePartOfTheIdentity) {
+  ExpectTwoKinds([](const at::Tensor& x, bool is_special) {
+    const at::Tensor y = x.detach().requires_grad_();
+    const at::Tensor slope = torch::autograd::grad({(y * y).sin()}, {y}, {torch::ones_like(y)})[0];
+    return x * slope + (is_special ? x.cos() : x.sin());
+  });
+}
+
+TEST(EqualCallsTest, AStorageThatTheBodyAsksForIsTraced) {
+  ExpectTwoKinds([](const at::Tensor& x, bool is_special) {
+    const at::Tensor y = x.sin(), z = is_special ? y.view_as(y) : y.cos();
+    return z.is_alias_of(y) ? z * 2 : z * 3;
   });
 }
 
@@ -157,6 +232,24 @@ TEST(EqualCallsTest, HooksArePartOfTheIdentity) {
     ExpectTwoKinds([is_first](const at::Tensor& x, bool is_special) {
       const at::Tensor y = x.sin();
       if (is_special != is_first) y.register_hook([](const at::Tensor& gradient) { return gradient * 2; });
+      return y.cos();
+    });
+  }
+}
+
+// Only a call of the node's own function sees the hook.
+TEST(EqualCallsTest, HooksOfNodesArePartOfTheIdentity) {
+  struct Doubled : torch::autograd::FunctionPostHook {
+    variable_list operator()(const variable_list& outputs, const variable_list& /*inputs*/) override {
+      variable_list doubled;
+      for (const at::Tensor& output : outputs) doubled.push_back(output.defined() ? output * 2 : output);
+      return doubled;
+    }
+  };
+  for (const bool is_first : {false, true}) {
+    ExpectTwoKinds([is_first](const at::Tensor& x, bool is_special) {
+      const at::Tensor y = x.sin();
+      if (is_special != is_first && y.grad_fn() != nullptr) y.grad_fn()->add_post_hook(std::make_unique<Doubled>());
       return y.cos();
     });
   }

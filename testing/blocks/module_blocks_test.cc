@@ -262,6 +262,61 @@ TEST(ModuleBlocksTest, CapturedTensorsArePartOfTheIdentity) {
   ExpectEagerWithBlocks<TwoCaptured>(4, {{"forward", 2}, {"backward", 2}});
 }
 
+// A layer that may be frozen while it runs.
+struct Freezing : Affine {
+  at::Tensor forward(at::Tensor x) {
+    weight.set_requires_grad(!is_frozen);
+    const at::Tensor y = Affine::forward(x);
+    weight.set_requires_grad(true);
+    return y;
+  }
+  bool is_frozen = false;
+};
+struct EveryOtherFrozen : torch::nn::Module {
+  EveryOtherFrozen() {
+    for (int i = 0; i < 4; ++i) {
+      layers.push_back(register_module("layer" + std::to_string(i), std::make_shared<Freezing>()));
+      layers.back()->is_frozen = i % 2 != 0;
+    }
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (const auto& layer : layers) x = COTAN_BLOCK(layer, x);
+    return x;
+  }
+  std::vector<std::shared_ptr<Freezing>> layers;
+};
+
+TEST(ModuleBlocksTest, FrozenParametersArePartOfTheIdentity) {
+  ExpectEager<EveryOtherFrozen>(Compiling<EveryOtherFrozen>({Leaf(1, {3, 4})}, {.eval = false}), {Leaf(1, {3, 4})});
+}
+
+// A layer that changes a module's mode for an op, after one in which layers differ.
+struct Evaluating : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) {
+    const bool was_training = norm->is_training();
+    norm->eval();
+    const at::Tensor y = is_special ? norm(x).cos() : norm(x).sin();
+    norm->train(was_training);
+    return y + norm(x);
+  }
+  torch::nn::BatchNorm1d norm = [this] {
+    torch::nn::BatchNorm1d made(4);
+    made->to(torch::kDouble);
+    return register_module("norm", made);
+  }();
+  bool is_special = false;
+};
+struct TwoEvaluating : torch::nn::Module {
+  TwoEvaluating() { second->is_special = true; }
+  at::Tensor forward(at::Tensor x) { return COTAN_BLOCK(second, COTAN_BLOCK(first, x)); }
+  std::shared_ptr<Evaluating> first = register_module("first", std::make_shared<Evaluating>());
+  std::shared_ptr<Evaluating> second = register_module("second", std::make_shared<Evaluating>());
+};
+
+TEST(ModuleBlocksTest, ModesOfModulesStayWhereCallsDiffer) {
+  ExpectEager<TwoEvaluating>(Compiling<TwoEvaluating>({Leaf(1, {5, 4})}, {.eval = false}), {Leaf(1, {5, 4})});
+}
+
 // Prints.
 struct Printing : torch::nn::Module {
   at::Tensor forward(at::Tensor x) {

@@ -404,8 +404,8 @@ struct Stack : nn::Module {
 };
 
 template <Kind kKind>
-absl::StatusOr<aot::CompiledModel> CompileStack() {
-  aot::CompileOptions options = Options({"a", "b", "c"});
+absl::StatusOr<aot::CompiledModel> CompileStack(const std::vector<std::string>& adapted = {"a", "b", "c"}) {
+  aot::CompileOptions options = Options(adapted);
   options.loss.targets = {Input(2, 0)};
   return aot::CompileModule(aot::AdaptFactory([] { return std::make_shared<Stack<kKind>>(); }), {Input(2, 0)}, options);
 }
@@ -426,6 +426,24 @@ TEST(LoraBlocksTest, BlocksHaveAdaptersToo) {
     const TensorMap expected = StatesOf(plain);
     for (const auto& [name, value] : StatesOf(session)) EXPECT_TRUE(value.equal(expected.at(name))) << name;
     plain = MakeSession(*inlined);
+  }
+}
+
+// The layers call the same ops.
+TEST(LoraBlocksTest, OneOfSeveralEqualBlocksMayHaveAnAdapter) {
+  const auto inlined = CompileStack<Kind::kInlined>({"b"});
+  ASSERT_TRUE(inlined.ok()) << inlined.status();
+  for (const auto& model : {CompileStack<Kind::kBlocks>({"b"}), CompileStack<Kind::kKeyed>({"b"})}) {
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_THAT(model->inlined_blocks(), ::testing::ElementsAre(HasSubstr("block 'b': 'weight' has an adapter")));
+    Session plain = MakeSession(*inlined), session = MakeSession(*model);
+    for (int step = 0; step < 3; ++step) {
+      for (Session* each : {&plain, &session}) {
+        ASSERT_TRUE(each->Run("train_step", Arguments({Input(2, step), Input(2, step + 9)})).ok());
+      }
+    }
+    const TensorMap expected = StatesOf(plain);
+    for (const auto& [name, value] : StatesOf(session)) EXPECT_TRUE(value.equal(expected.at(name))) << name;
   }
 }
 
