@@ -190,10 +190,10 @@ absl::Status StateStore::Copy(int state, size_t begin, const void* from, size_t 
   const Storage& storage = *tensor(state).storage();
   char* const to = static_cast<char*>(storage.data()) + begin;
   if (!frozen_.contains(state)) return storage.device().CopyFromHost(to, from, bytes);
-  constexpr size_t kBlockBytes = 4 << 10;  // the least that a write makes private
-  for (size_t at = 0; at < bytes; at += kBlockBytes) {
+  constexpr size_t kPageBytes = 4 << 10;  // the usual page, which a write makes private as a whole
+  for (size_t at = 0, size = 0; at < bytes; at += size) {
     const char* const block = static_cast<const char*>(from) + at;
-    const size_t size = std::min(kBlockBytes, bytes - at);
+    size = std::min(kPageBytes - reinterpret_cast<uintptr_t>(to + at) % kPageBytes, bytes - at);
     if (std::memcmp(to + at, block, size) != 0) std::memcpy(to + at, block, size);  // in memory of the host
   }
   return absl::OkStatus();
