@@ -3,6 +3,7 @@
 #include "runtime/session/checkpoint.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -65,13 +66,19 @@ std::string TypeOf(const SafetensorsEntry& entry) {
   return absl::StrCat(DTypeName(entry.dtype), "[", absl::StrJoin(entry.sizes, ","), "]");
 }
 
+// Returns a tensor that is only read. It has the entry's bytes where they are, unless they are not aligned.
 absl::StatusOr<Tensor> TensorOf(const SafetensorsEntry& entry) {
+  if (reinterpret_cast<uintptr_t>(entry.bytes.data()) % ByteSize(entry.dtype) == 0) {
+    StridedLayout layout = {.sizes = entry.sizes, .strides = ContiguousStrides(entry.sizes)};
+    auto storage = Storage::Borrow(HostDevice(), const_cast<char*>(entry.bytes.data()), entry.bytes.size());
+    return Tensor::InStorage(std::move(storage), entry.dtype, std::move(layout));
+  }
   COTAN_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(entry.dtype, entry.sizes));
   if (!entry.bytes.empty()) std::memcpy(tensor.address(), entry.bytes.data(), entry.bytes.size());
   return tensor;
 }
 
-// Pairs states with the file's tensors, or reports how they differ.
+// Pairs states with the file's tensors, which borrow its bytes, or reports how they differ.
 absl::StatusOr<std::vector<StateValue>> Match(const Program& program, const SafetensorsFile& file) {
   absl::flat_hash_map<absl::string_view, const SafetensorsEntry*> by_name;
   for (const SafetensorsEntry& entry : file.tensors) by_name.emplace(entry.name, &entry);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -135,6 +136,24 @@ TEST(CheckpointTest, AdditionsAreStoredAndIgnored) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("the addition 'weight'"));
   EXPECT_EQ(ReadAll(path), written);
+}
+
+TEST(CheckpointTest, TensorsThatAreNotAlignedInTheFileAreLoaded) {
+  const std::string path = TestPath("not_aligned.safetensors");
+  Session session = NewSession();
+  Train(session, 2);
+  ASSERT_TRUE(session.SaveCheckpoint(path).ok());
+  std::string bytes = ReadAll(path);
+  uint64_t header_size = 0;
+  std::memcpy(&header_size, bytes.data(), sizeof(header_size));
+  bytes.insert(sizeof(header_size) + header_size, " ");
+  ++header_size;
+  std::memcpy(bytes.data(), &header_size, sizeof(header_size));
+  WriteAll(path, bytes);
+  Session loaded = NewSession();
+  const absl::Status status = loaded.LoadCheckpoint(path);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(StateBytes(loaded), StateBytes(session));
 }
 
 TEST(CheckpointTest, HoldsEveryPersistentStateByName) {

@@ -2,6 +2,7 @@
 
 // Tests that repeated calls of a session allocate nothing, and that a failed allocation leaves the session
 // usable.
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/api/registry.h"
 #include "runtime/session/session.h"
@@ -18,9 +20,11 @@
 namespace {
 
 int g_allocations = 0;
+size_t g_largest_bytes = 0;  // of one allocation
 
 void* Allocate(size_t bytes, size_t alignment) {
   ++g_allocations;
+  g_largest_bytes = std::max(g_largest_bytes, bytes);
   void* memory = nullptr;
   if (::posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment, bytes == 0 ? 1 : bytes) != 0) {
     return nullptr;
@@ -147,6 +151,20 @@ TEST(MemoryTest, EveryFailedAllocationIsAnErrorAndChangesNothing) {
     ASSERT_EQ(*session->State("step")->Item<int64_t>(), steps + 1);
   }
   EXPECT_GE(num_failures, 10);
+}
+
+TEST(MemoryTest, LoadingACheckpointCopiesItsTensorsToTheStatesAlone) {
+  constexpr int64_t kCount = 1 << 18;
+  testing::ProgramBuilder program;
+  program.AddState("weight", serialization::State::PARAMETER, DType::kFloat32, {absl::StrCat(kCount)}, 1);
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  const std::string path = absl::StrCat(::testing::TempDir(), "/borrowed.safetensors");
+  ASSERT_TRUE(session.SaveCheckpoint(path).ok());
+  ASSERT_TRUE(session.SetState("weight", *Tensor::Zeros(DType::kFloat32, {kCount})).ok());
+  g_largest_bytes = 0;
+  ASSERT_TRUE(session.LoadCheckpoint(path).ok());
+  EXPECT_LT(g_largest_bytes, kCount * sizeof(float));
+  EXPECT_EQ(*session.State("weight")->ToVector<float>(), std::vector<float>(kCount, 1.0f));
 }
 
 TEST(MemoryTest, GrowingBatchesReuseOneArena) {
