@@ -43,6 +43,21 @@ absl::Status SystemError(absl::string_view what, const std::string& path, int er
   }
 }
 
+absl::Status MappingError(absl::string_view what, size_t size, int error) {
+  // EFAULT: reading the page would raise SIGBUS.
+  const absl::string_view reason =
+      error == EFAULT ? "the file was truncated, or its storage fails" : absl::string_view(std::strerror(error));
+  const std::string message = absl::StrCat("cannot ", what, " ", size, " bytes of the file: ", reason);
+  return error == ENOMEM ? absl::ResourceExhaustedError(message) : absl::UnavailableError(message);
+}
+
+// Reads the pages of a mapping that are not in memory, without making them private.
+absl::Status ReadPages(void* data, size_t size) {
+  // EINVAL: Linux before 5.14, which reads them when they are used.
+  if (::madvise(data, size, MADV_POPULATE_READ) == 0 || errno == EINVAL) return absl::OkStatus();
+  return MappingError("read", size, errno);
+}
+
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -201,13 +216,11 @@ absl::StatusOr<std::shared_ptr<char>> MappedFile::CopyOnWrite(absl::string_view 
   // Without a reserve: most pages are never written.
   void* const data =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file_, static_cast<off_t>(begin));
-  if (data == MAP_FAILED) {
-    const int error = errno;
-    const std::string message = absl::StrCat("cannot map ", size, " bytes of a file: ", std::strerror(error));
-    return error == ENOMEM ? absl::ResourceExhaustedError(message) : absl::UnavailableError(message);
-  }
-  return std::shared_ptr<char>(static_cast<char*>(data) + (offset - begin),
-                               [data, size](char*) { ::munmap(data, size); });
+  if (data == MAP_FAILED) return MappingError("map", size, errno);
+  std::shared_ptr<char> copy(static_cast<char*>(data) + (offset - begin),
+                             [data, size](char*) { ::munmap(data, size); });
+  COTAN_RETURN_IF_ERROR(ReadPages(data, size));
+  return copy;
 }
 
 absl::StatusOr<int> FileSystem::Create(const std::string& path) {

@@ -15,9 +15,11 @@
 
 namespace cotan {
 
-// A file's bytes, mapped read-only into memory. Movable. While it is mapped, the file may be replaced
-// (renamed over) or deleted, but must not be written or truncated in place: pages that were not read yet
-// would have the new content, and reading a page beyond the end raises SIGBUS. Holds one descriptor.
+// A file's bytes, mapped read-only into memory. Movable. Holds one descriptor. While it is mapped, a file of a local
+// disk may be replaced (renamed over) or deleted, but must not be written or truncated in place: the system may drop
+// pages and read them again, with the new content then. A page that cannot be read raises SIGBUS: beyond the end of the
+// file, on a disk that fails or was removed, and on network storage that does not answer or where another host has
+// replaced or deleted the file.
 class MappedFile {
  public:
   // Maps the file at `path`. NotFound: no such file. PermissionDenied. InvalidArgument: not a regular file.
@@ -35,10 +37,11 @@ class MappedFile {
   // Lets the system take back the memory of whole pages within `part`, a part of bytes(). They are read from the file
   // again when they are used. Thread-safe.
   void ReleasePages(absl::string_view part) const;
-  // Returns a writable copy of `part`, a part of bytes() that is not empty. Pages are read from the file when they are
-  // used, and are shared with all mappings of the file until they are written; the file is never written. The copy has
-  // the alignment of `part` up to the size of a page. It may outlive this object, but is bound to the same rules about
-  // changes of the file. Thread-safe. ResourceExhausted: out of memory. Unavailable: another error of the system.
+  // Returns a writable copy of `part`, a part of bytes() that is not empty. Its pages have been read (by Linux before
+  // 5.14: are read when they are used), and are shared with all mappings of the file until they are written; the file
+  // is never written. The copy has the alignment of `part` up to the size of a page. It may outlive this object, but is
+  // bound to the same rules about changes of the file. Thread-safe. ResourceExhausted: out of memory. Unavailable: the
+  // file cannot be read, or another error of the system.
   absl::StatusOr<std::shared_ptr<char>> CopyOnWrite(absl::string_view part) const;
 
  private:

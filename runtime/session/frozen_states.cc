@@ -3,8 +3,10 @@
 #include "runtime/session/frozen_states.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
@@ -30,6 +32,21 @@ std::vector<bool> FindWrittenStates(const Artifact& artifact) {
   return written;
 }
 
+absl::string_view BytesOf(int state, const Program& program) { return program.segment(program.state(state).segment()); }
+
+// Returns whether `next`, which comes after `bytes`, is in one mapping with them. A mapping has little more than its
+// states: a strict limit of memory counts all of it. But a process has a limited number of mappings.
+bool AreNeighbours(absl::string_view bytes, absl::string_view next) {
+  constexpr std::ptrdiff_t kMaxGapBytes = 1 << 20;
+  return next.data() - (bytes.data() + bytes.size()) <= kMaxGapBytes;
+}
+
+absl::Status MappingError(const absl::Status& status, const Program& program, int first) {
+  return absl::Status(status.code(), absl::StrCat("program '", program.name(), "', frozen states from '",
+                                                  program.state(first).name(), "' on: ", status.message(),
+                                                  "; raise the limit of memory, or load the program with LoadBytes()"));
+}
+
 }  // namespace
 
 std::vector<int> FindFrozenStates(const Artifact& artifact) {
@@ -49,24 +66,39 @@ std::vector<int> FindFrozenStates(const Artifact& artifact) {
 
 absl::StatusOr<FrozenStates> FrozenStates::Map(const Program& program, const Device& device) {
   FrozenStates frozen;
-  if (!program.is_mapped() || device.type() != DeviceType::kCpu) return frozen;
-  frozen.states_ = FindFrozenStates(program.artifact());
-  if (frozen.states_.empty()) return frozen;
-  const auto segment = [&program](int state) { return program.state(state).segment(); };
-  const auto [first, last] = std::minmax_element(frozen.states_.begin(), frozen.states_.end(),
-                                                 [&](int a, int b) { return segment(a) < segment(b); });
-  COTAN_ASSIGN_OR_RETURN(frozen.memory_, program.CopyOnWrite(segment(*first), segment(*last)));
-  frozen.begin_ = program.segment(segment(*first)).data();
+  if (!program.is_mapped() || &device != &HostDevice()) return frozen;
+  std::vector<int> states = FindFrozenStates(program.artifact());
+  std::sort(states.begin(), states.end(),
+            [&program](int a, int b) { return program.state(a).segment() < program.state(b).segment(); });
+  for (size_t begin = 0, end = 0; begin < states.size(); begin = end) {
+    end = begin + 1;
+    while (end < states.size() && AreNeighbours(BytesOf(states[end - 1], program), BytesOf(states[end], program))) {
+      ++end;
+    }
+    COTAN_RETURN_IF_ERROR(frozen.MapNeighbours(program, absl::MakeConstSpan(states).subspan(begin, end - begin)));
+  }
   return frozen;
 }
 
-bool FrozenStates::contains(int state) const { return std::binary_search(states_.begin(), states_.end(), state); }
+absl::Status FrozenStates::MapNeighbours(const Program& program, absl::Span<const int> states) {
+  // They were read when the file was checked. Released before they are mapped, they are not counted twice.
+  for (const int state : states) program.ReleaseSegment(program.state(state).segment());
+  const int first = states.front();
+  const absl::StatusOr<std::shared_ptr<char>> mapped =
+      program.CopyOnWrite(program.state(first).segment(), program.state(states.back()).segment());
+  if (!mapped.ok()) return MappingError(mapped.status(), program, first);
+  for (const int state : states) {
+    const auto offset = BytesOf(state, program).data() - BytesOf(first, program).data();
+    memory_.emplace(state, std::shared_ptr<char>(*mapped, mapped->get() + offset));
+  }
+  return absl::OkStatus();
+}
 
 std::shared_ptr<Storage> FrozenStates::StorageOf(int state, const Program& program, Device& device) const {
-  const absl::string_view bytes = program.segment(program.state(state).segment());
-  auto part = Storage::Borrow(device, memory_.get() + (bytes.data() - begin_), bytes.size());
+  const std::shared_ptr<char> memory = memory_.find(state)->second;
+  auto part = Storage::Borrow(device, memory.get(), BytesOf(state, program).size());
   Storage* const storage = part.get();
-  return std::shared_ptr<Storage>(storage, [memory = memory_, part = std::move(part)](Storage*) {});
+  return std::shared_ptr<Storage>(storage, [memory, part = std::move(part)](Storage*) {});
 }
 
 }  // namespace cotan

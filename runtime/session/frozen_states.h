@@ -8,7 +8,10 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/api/device.h"
 #include "runtime/execution/program.h"
 #include "runtime/tensor/tensor.h"
@@ -20,27 +23,30 @@ namespace cotan {
 inline constexpr uint64_t kMinFrozenBytes = 64 << 10;
 
 // Returns the states, ascending, that may stay in the pages of the file: their content is a segment of at least
-// kMinFrozenBytes, no method updates them, and they are neither constants, which are not copied at all, nor parameters
-// whose gradients a method returns to the training program, which updates them. Of several states with one segment only
-// the first is returned. The artifact has passed VerifyArtifact().
+// kMinFrozenBytes, no method updates them, and they are neither constants, which are not copied at all, nor, if a
+// method has a backward, parameters that require gradients, which the training program updates. Of several states with
+// one segment only the first is returned. The artifact has passed VerifyArtifact().
 std::vector<int> FindFrozenStates(const serialization::Artifact& artifact);
 
-// The memory of one session's frozen states: one mapping of the program's file, copied page by page when it is written.
+// The memory of one session's frozen states: mappings of the program's file, copied page by page when they are written.
 class FrozenStates {
  public:
   // Maps the states of FindFrozenStates(). There are none if the program is not mapped from a file, or `device` is not
-  // the host. ResourceExhausted: out of memory. Unavailable: another error of the system.
+  // HostDevice(): another device that works in the host's memory may limit or place it. The message of an error names
+  // the program. ResourceExhausted: out of memory. Unavailable: the file cannot be read, or another error of the
+  // system.
   static absl::StatusOr<FrozenStates> Map(const Program& program, const Device& device);
 
-  bool contains(int state) const;
+  bool contains(int state) const { return memory_.contains(state); }
   // Returns the memory of a frozen state, which has its initial value and is aligned to 64 bytes. It may outlive this
   // object and the program.
   std::shared_ptr<Storage> StorageOf(int state, const Program& program, Device& device) const;
 
  private:
-  std::vector<int> states_;  // ascending
-  std::shared_ptr<char> memory_;
-  const char* begin_ = nullptr;  // of the same bytes in the program's memory
+  // Maps states, in the order of their segments, and what is between them.
+  absl::Status MapNeighbours(const Program& program, absl::Span<const int> states);
+
+  absl::flat_hash_map<int, std::shared_ptr<char>> memory_;  // by state
 };
 
 }  // namespace cotan

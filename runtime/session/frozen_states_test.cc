@@ -8,13 +8,17 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/session/session.h"
 #include "runtime/session/state_store.h"
+#include "runtime/testing/limited_device.h"
 #include "runtime/testing/mapping_memory.h"
 #include "runtime/testing/program_builder.h"
 
@@ -26,9 +30,11 @@ using serialization::State;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using testing::ExprBuilder;
+using testing::LimitedDevice;
 using testing::MappingMemory;
 using testing::MappingMemoryAt;
 using testing::MethodBuilder;
+using ::testing::Not;
 using testing::ProgramBuilder;
 
 // --- which states are frozen ---------------------------------------------------
@@ -111,10 +117,14 @@ class FrozenStatesTest : public ::testing::Test {
   }
 
   StateStore NewStore() { return *StateStore::Create(program_, HostDevice()); }
+  Session NewSession() { return *Session::Create(program_, {.kernels = &testing::TestKernels(), .threads = 1}); }
   static MappingMemory MemoryOf(const StateStore& store, int state) {
     return MappingMemoryAt(store.addresses()[static_cast<size_t>(state)]);
   }
   static std::vector<float> Read(const StateStore& store, int state) { return *store.Read(state)->ToVector<float>(); }
+  static std::vector<float> Read(const Session& session, absl::string_view state) {
+    return *session.State(state)->ToVector<float>();
+  }
   static Tensor TensorOf(const std::vector<float>& values) {
     return *Tensor::From<float>(values, {static_cast<int64_t>(values.size())});
   }
@@ -134,7 +144,7 @@ TEST_F(FrozenStatesTest, StoresOfOneFileShareItsPages) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(store->addresses()[kFrozen]) % 64, 0);
     EXPECT_THAT(MemoryOf(*store, kFrozen).file, EndsWith("/frozen_states.cotan"));
     EXPECT_EQ(MemoryOf(*store, kFrozen).private_bytes, 0);
-    EXPECT_THAT(MemoryOf(*store, kTrained).file, ::testing::Not(EndsWith(".cotan")));
+    EXPECT_THAT(MemoryOf(*store, kTrained).file, Not(EndsWith(".cotan")));
     EXPECT_EQ(store->bytes(), 3 * kBytes);
   }
 }
@@ -166,6 +176,72 @@ TEST_F(FrozenStatesTest, AValueOfEqualBytesLeavesPagesShared) {
   EXPECT_EQ(store.version(kFrozen), version + 2);
 }
 
+TEST_F(FrozenStatesTest, AWriteToTheMemoryOfAParameterStaysInItsSession) {
+  const Session a = NewSession(), b = NewSession();
+  a.Parameter("frozen")->tensor().data<float>()[3] = -1;
+  std::vector<float> changed = Values(1);
+  changed[3] = -1;
+  EXPECT_EQ(Read(a, "frozen"), changed);
+  EXPECT_EQ(Read(b, "frozen"), Values(1));
+  EXPECT_EQ(Read(NewSession(), "frozen"), Values(1));
+  EXPECT_EQ(MappedFile::Open(path_)->bytes(), bytes_);
+}
+
+TEST_F(FrozenStatesTest, ACheckpointWithOtherValuesChangesOneSession) {
+  const std::string checkpoint = absl::StrCat(::testing::TempDir(), "/frozen_states.safetensors");
+  Session a = NewSession(), b = NewSession();
+  const Session c = NewSession();
+  ASSERT_TRUE(a.SetState("frozen", TensorOf(Values(7))).ok());
+  ASSERT_TRUE(a.SaveCheckpoint(checkpoint).ok());
+  const absl::Status loaded = b.LoadCheckpoint(checkpoint);
+  ASSERT_TRUE(loaded.ok()) << loaded;
+  EXPECT_EQ(Read(b, "frozen"), Values(7));
+  EXPECT_EQ(Read(b, "equal"), Values(1));
+  EXPECT_EQ(Read(c, "frozen"), Values(1));
+  EXPECT_EQ(MappedFile::Open(path_)->bytes(), bytes_);
+}
+
+// What a device allocates, it may limit or place on a node of the memory.
+TEST_F(FrozenStatesTest, AnotherDeviceOfTheHostAllocatesThem) {
+  LimitedDevice device;
+  const StateStore store = *StateStore::Create(program_, device);
+  EXPECT_EQ(Read(store, kFrozen), Values(1));
+  EXPECT_THAT(MemoryOf(store, kFrozen).file, Not(EndsWith(".cotan")));
+  EXPECT_EQ(device.live_bytes(), 3 * kBytes);
+  LimitedDevice small;
+  small.LimitBytes(2 * kBytes);
+  EXPECT_EQ(StateStore::Create(program_, small).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+// "a", f32[8] and "b", which share a mapping, 2 MiB that are trained, and "c".
+TEST_F(FrozenStatesTest, LargeTrainedStatesBetweenThemAreNotMapped) {
+  ProgramBuilder builder;
+  const testing::Sizes sizes = {absl::StrCat(kCount)}, large = {absl::StrCat(8 * kCount)};
+  builder.AddState("a", State::PARAMETER, sizes, Values(1));
+  builder.AddState("bias", State::PARAMETER, {"8"}, std::vector<float>(8, 2));
+  builder.AddState("b", State::PARAMETER, sizes, Values(3));
+  builder.AddState("large", State::PARAMETER, large, std::vector<float>(size_t{8} * kCount, 4));
+  builder.AddState("c", State::PARAMETER, sizes, Values(5));
+  MethodBuilder step = builder.AddMethod("step");
+  const uint32_t value = step.Read(3, DType::kFloat32, large);
+  step.Update(3, step.Pointwise(large, {value}, [](ExprBuilder& b) { return b.Add(0, 0); }));
+  ASSERT_TRUE(WriteFileAtomically(path_, {builder.Bytes()}).ok());
+  program_ = *Program::Load(path_);
+  StateStore store = NewStore();
+  for (const auto& [state, first] : {std::pair(0, 1.0f), std::pair(2, 3.0f), std::pair(4, 5.0f)}) {
+    EXPECT_EQ(Read(store, state), Values(first));
+    EXPECT_THAT(MemoryOf(store, state).file, EndsWith("/frozen_states.cotan"));
+    EXPECT_LT(MemoryOf(store, state).bytes, 3 * kBytes);
+  }
+  const auto* const a = static_cast<const char*>(store.addresses()[0]);
+  EXPECT_EQ(static_cast<const char*>(store.addresses()[2]) - a,
+            program_->segment(2).data() - program_->segment(0).data());
+  EXPECT_THAT(MemoryOf(store, 3).file, Not(EndsWith(".cotan")));
+  ASSERT_TRUE(store.Write(4, TensorOf(Values(6))).ok());
+  EXPECT_EQ(Read(store, 4), Values(6));
+  EXPECT_EQ(Read(store, 2), Values(3));
+}
+
 TEST_F(FrozenStatesTest, TheirMemoryOutlivesStoreProgramAndFile) {
   const Tensor kept = NewStore().tensor(kFrozen);
   program_ = nullptr;
@@ -177,7 +253,7 @@ TEST_F(FrozenStatesTest, ProgramsInMemoryAreCopied) {
   program_ = *Program::LoadBytes(bytes_);
   const StateStore store = NewStore();
   EXPECT_EQ(Read(store, kFrozen), Values(1));
-  EXPECT_THAT(MemoryOf(store, kFrozen).file, ::testing::Not(EndsWith(".cotan")));
+  EXPECT_THAT(MemoryOf(store, kFrozen).file, Not(EndsWith(".cotan")));
 }
 
 }  // namespace

@@ -110,10 +110,7 @@ absl::StatusOr<StateStore> StateStore::Create(std::shared_ptr<const Program> pro
 std::shared_ptr<Storage> StateStore::InitialMemory(int state, Device& device) const {
   const State& proto = program_->state(state);
   if (!proto.has_segment()) return nullptr;
-  if (frozen_.contains(state)) {
-    program_->ReleaseSegment(proto.segment());  // read when the file was checked; this store has its own mapping
-    return frozen_.StorageOf(state, *program_, device);
-  }
+  if (frozen_.contains(state)) return frozen_.StorageOf(state, *program_, device);
   const absl::string_view bytes = program_->segment(proto.segment());
   if (!MayStayInPlace(proto, bytes, device)) return nullptr;
   // Kernels only read it: VerifyArtifact() allows no updates of constants.

@@ -30,9 +30,9 @@ class StateStore {
  public:
   // Creates the states with their initial values. With a rank, whenever the state of the random generator is set, the
   // rank is set in it (RngState in session.h): a checkpoint of one rank may be read by all. On the host, aligned
-  // constants are not copied: they stay in the program's memory. Frozen states (frozen_states.h) share the pages of the
-  // program's file with other stores until they are written. ResourceExhausted: the device has not enough memory.
-  // OutOfRange: a state's dtype cannot hold its fill value. Unavailable: the file cannot be mapped.
+  // constants are not copied: they stay in the program's memory. On HostDevice(), frozen states (frozen_states.h) share
+  // the pages of the program's file with other stores until they are written. ResourceExhausted: the device has not
+  // enough memory. OutOfRange: a state's dtype cannot hold its fill value. Unavailable: the file cannot be read.
   static absl::StatusOr<StateStore> Create(std::shared_ptr<const Program> program, Device& device, int rank = -1);
 
   const Program& program() const { return *program_; }

@@ -18,6 +18,7 @@ namespace cotan::testing {
 
 struct MappingMemory {
   std::string file;           // path of the mapped file; "" for other memory
+  int64_t bytes = 0;          // of all its pages
   int64_t private_bytes = 0;  // in pages of the process alone: of a file, those that were written
 };
 
@@ -39,9 +40,9 @@ inline MappingMemory MappingMemoryAt(const void* address) {
     }
     absl::string_view text = line;
     int64_t kilobytes = 0;
-    if (is_found && absl::ConsumePrefix(&text, "Anonymous:") &&
-        absl::SimpleAtoi(absl::StripSuffix(text, "kB"), &kilobytes)) {
-      memory.private_bytes = kilobytes * 1024;
+    const bool is_size = absl::ConsumePrefix(&text, "Size:"), is_private = absl::ConsumePrefix(&text, "Anonymous:");
+    if (is_found && (is_size || is_private) && absl::SimpleAtoi(absl::StripSuffix(text, "kB"), &kilobytes)) {
+      (is_size ? memory.bytes : memory.private_bytes) = kilobytes * 1024;
     }
   }
   return memory;
