@@ -179,8 +179,9 @@ COTAN_API cotan_status cotan_tensor_read(const cotan_tensor* tensor, void* data,
 
 // --- programs ----------------------------------------------------------------
 
-// Loads and verifies a .cotan file. The file may be replaced (renamed over) while it is loaded, but not be written or
-// truncated. COTAN_NOT_FOUND, COTAN_PERMISSION_DENIED, COTAN_UNAVAILABLE: it cannot be read. COTAN_DATA_LOSS: it is
+// Loads and verifies a .cotan file. While it is loaded or a session of it lives, the file may be replaced (renamed
+// over) on a local disk, but not be written or truncated; use cotan_program_load_copy() for network or removable
+// storage. COTAN_NOT_FOUND, COTAN_PERMISSION_DENIED, COTAN_UNAVAILABLE: it cannot be read. COTAN_DATA_LOSS: it is
 // damaged. COTAN_INVALID_ARGUMENT: it is not a .cotan file. COTAN_UNIMPLEMENTED: a newer version wrote it.
 COTAN_API cotan_status cotan_program_load(const char* path, cotan_program** out);
 // Loads and verifies a copy of the bytes of a .cotan file. `name` stands for the file in messages. Errors as
@@ -323,7 +324,8 @@ typedef struct cotan_session_options {
 
 // Creates a session: states with their initial values, and the memory that runs need. `options` may be NULL.
 // COTAN_INVALID_ARGUMENT: a number is out of range, or `device` is unknown. COTAN_FAILED_PRECONDITION: a print or
-// metric has no handler. COTAN_RESOURCE_EXHAUSTED: not enough memory.
+// metric has no handler. COTAN_RESOURCE_EXHAUSTED: not enough memory. COTAN_UNAVAILABLE: the program's file cannot be
+// read.
 COTAN_API cotan_status cotan_session_create(const cotan_program* program, const cotan_session_options* options,
                                             cotan_session** out);
 // Frees the handle; NULL is allowed. Tensors that the session returned stay valid.

@@ -69,8 +69,9 @@ struct PlanSummary {
   ScheduleStats stats;
 };
 
-// Owns a copy of the program's states and the memory that its methods need. Movable. Not thread-safe: one
-// call at a time; different sessions of one program may run on different threads. Example:
+// Owns copies of the states that methods update, and the memory that its methods need; large frozen states share the
+// pages of the program's file until they are written (docs/memory.md). Movable. Not thread-safe: one call at a time;
+// different sessions of one program may run on different threads. Example:
 //
 //   COTAN_ASSIGN_OR_RETURN(auto program, cotan::Program::Load("digits.cotan"));
 //   COTAN_ASSIGN_OR_RETURN(auto session,
@@ -86,7 +87,7 @@ class Session {
   // InvalidArgument: `program` is null, options.kernels is null, or a number in `options` is out of range.
   // FailedPrecondition: a print or metric of the program has no handler; the message names all of them. The program has
   // collectives, and options.communicator is null. Errors of Communicator::CheckProgram().
-  // ResourceExhausted: the device has not enough memory. Unavailable: the program's file cannot be mapped once more.
+  // ResourceExhausted: the device has not enough memory. Unavailable: the program's file cannot be read.
   static absl::StatusOr<Session> Create(std::shared_ptr<const Program> program, const SessionOptions& options);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
