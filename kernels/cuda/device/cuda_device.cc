@@ -100,19 +100,23 @@ absl::Status CudaDevice::Activate() const {
 
 absl::StatusOr<void*> CudaDevice::Allocate(size_t bytes) {
   COTAN_RETURN_IF_ERROR(Activate());
-  COTAN_ASSIGN_OR_RETURN(const driver::CUdeviceptr address, memory_->Allocate(bytes));
-  return reinterpret_cast<void*>(address);
+  absl::StatusOr<driver::CUdeviceptr> address = driver::CUdeviceptr{0};
+  Block([&] { address = memory_->Allocate(bytes); });
+  if (!address.ok()) return address.status();
+  return reinterpret_cast<void*>(*address);
 }
 
 void CudaDevice::Free(void* memory, size_t /*bytes*/) {
   if (memory == nullptr || !Activate().ok()) return;
-  memory_->Free(AddressOf(memory));
+  Block([&] { memory_->Free(AddressOf(memory)); });
 }
 
 absl::Status CudaDevice::CopyFromHost(void* to, const void* from, size_t bytes) {
   COTAN_RETURN_IF_ERROR(Activate());
   NoteWork(/*is_kernel=*/false);
-  return staging_->CopyToDevice(AddressOf(to), from, bytes);
+  absl::Status status;
+  Block([&] { status = staging_->CopyToDevice(AddressOf(to), from, bytes); });
+  return status;
 }
 
 absl::Status CudaDevice::CopyToHost(void* to, const void* from, size_t bytes) {
@@ -137,7 +141,34 @@ absl::Status CudaDevice::Synchronize() {
   return WaitForWork([this] { return errors_->Take(); });
 }
 
+absl::Status CudaDevice::SetPeers(PeerGuard& peers) {
+  COTAN_RETURN_IF_ERROR(failed_);
+  if (peers_ != nullptr) {
+    return absl::FailedPreconditionError(
+        "the CUDA device has a communicator already: destroy it before another one is made, or use another device");
+  }
+  peers_ = &peers;
+  return absl::OkStatus();
+}
+
+void CudaDevice::ClearPeers(const PeerGuard& peers, const absl::Status& error) {
+  if (peers_ != &peers) return;
+  peers_ = nullptr;
+  if (error.ok()) return;
+  Synchronize().IgnoreError();
+  failed_ = error;
+}
+
+void CudaDevice::Block(absl::FunctionRef<void()> call) {
+  if (peers_ == nullptr) {
+    call();
+  } else {
+    peers_->Block(call);
+  }
+}
+
 absl::Status CudaDevice::WaitForWork(absl::FunctionRef<absl::Status()> wait) {
+  COTAN_RETURN_IF_ERROR(failed_);
   return peers_ == nullptr ? wait() : peers_->Wait(wait);
 }
 
@@ -202,12 +233,14 @@ absl::Status CudaDevice::QueueCopy(const void* to, const void* from, size_t byte
 
 absl::StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {
   COTAN_RETURN_IF_ERROR(Activate());
-  return host_blocks_->Allocate(bytes);
+  absl::StatusOr<void*> block = static_cast<void*>(nullptr);
+  Block([&] { block = host_blocks_->Allocate(bytes); });
+  return block;
 }
 
 void CudaDevice::FreeHost(void* memory) {
   if (memory == nullptr || !Activate().ok()) return;
-  host_blocks_->Free(memory);
+  Block([&] { host_blocks_->Free(memory); });
 }
 
 absl::Status CudaDevice::QueueCopyToHost(void* to, const void* from, size_t bytes) {

@@ -117,8 +117,14 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   }
   // As Vendor::kernels_begin_early.
   bool kernels_begin_early() const { return vendor_.kernels_begin_early; }
-  // Sets the peers that work of this device may wait for, from now on; null: there are none. `peers` outlives its use.
-  void set_peers(PeerGuard* peers) { peers_ = peers; }
+  // Sets the peers that work of this device may wait for, until ClearPeers().
+  // FailedPrecondition: there are others. Unavailable: earlier ones have ended (ClearPeers()).
+  absl::Status SetPeers(PeerGuard& peers);
+  // Ends the use of `peers`, if they are set. `error`, unless OK, is why work that waited for them was cut off: the
+  // device waits for the rest of it, and calls that wait for queued work return `error` from then on.
+  void ClearPeers(const PeerGuard& peers, const absl::Status& error);
+  // Calls `call`, which may wait for queued work and returns nothing that it computes.
+  void Block(absl::FunctionRef<void()> call);
   KernelLibrary& kernels() { return *kernels_; }
   ErrorLog& errors() { return *errors_; }
 
@@ -148,6 +154,7 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   std::shared_ptr<CublasLt> cublaslt_;
   std::shared_ptr<Cudnn> cudnn_;
   PeerGuard* peers_ = nullptr;
+  absl::Status failed_;  // work of earlier peers was cut off
 };
 
 // Returns `device` as a CudaDevice.

@@ -237,7 +237,12 @@ class EndingPeers final : public PeerGuard {
     return Guard(call);
   }
   absl::Status Wait(absl::FunctionRef<absl::Status()> call) override { return Guard(call); }
+  void Block(absl::FunctionRef<void()> call) override {
+    ++num_blocks_;
+    call();
+  }
   int64_t num_queued() const override { return num_queued_; }
+  int64_t num_blocks() const { return num_blocks_; }
   void End() { error_ = absl::UnavailableError("rank 1 has ended"); }
 
  private:
@@ -248,13 +253,16 @@ class EndingPeers final : public PeerGuard {
 
   absl::Status error_;
   int64_t num_queued_ = 0;
+  int64_t num_blocks_ = 0;
 };
 
 TEST(CudaDeviceTest, NothingIsReadOrRunAfterAPeerHasEnded) {
   const std::unique_ptr<TestDevice> gpu = NewDevice();
   CudaDevice& device = gpu->device();
   EndingPeers peers;
-  device.set_peers(&peers);
+  ASSERT_TRUE(device.SetPeers(peers).ok());
+  EndingPeers others;
+  EXPECT_EQ(device.SetPeers(others).code(), absl::StatusCode::kFailedPrecondition);
   const Block x(device, kBytes);
   const Block y(device, kBytes);
   const std::vector<int32_t> numbers = Numbers(0);
@@ -275,8 +283,46 @@ TEST(CudaDeviceTest, NothingIsReadOrRunAfterAPeerHasEnded) {
   EXPECT_EQ((*work)->Run(), ended);
   EXPECT_EQ(device.CopyToHost(result.data(), y.get(), kBytes), ended);
   EXPECT_EQ(device.Synchronize(), ended);
-  device.set_peers(nullptr);
+  // Also when the peers are gone.
+  device.ClearPeers(others, absl::OkStatus());
+  device.ClearPeers(peers, ended);
+  EXPECT_EQ(device.CopyToHost(result.data(), y.get(), kBytes), ended);
+  EXPECT_EQ(device.Synchronize(), ended);
+  EXPECT_EQ(device.SetPeers(others), ended);
+}
+
+TEST(CudaDeviceTest, ADeviceWhosePeersAreGoneWorksOn) {
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
+  CudaDevice& device = gpu->device();
+  EndingPeers peers;
+  ASSERT_TRUE(device.SetPeers(peers).ok());
+  device.ClearPeers(peers, absl::OkStatus());
+  peers.End();
   EXPECT_TRUE(device.Synchronize().ok());
+  EXPECT_TRUE(device.SetPeers(peers).ok());
+  device.ClearPeers(peers, absl::OkStatus());
+}
+
+TEST(CudaDeviceTest, PeersAreToldOfAllCallsThatMayBlock) {
+  const std::unique_ptr<TestDevice> gpu = NewDevice();
+  CudaDevice& device = gpu->device();
+  EndingPeers peers;
+  ASSERT_TRUE(device.SetPeers(peers).ok());
+  const auto blocks = [&](absl::FunctionRef<void()> call) {
+    const int64_t before = peers.num_blocks();
+    call();
+    return peers.num_blocks() - before;
+  };
+  void* memory = nullptr;
+  void* pinned = nullptr;
+  std::unique_ptr<Kernel> kernel = *CudaKernel::Create(device, AddOne(), "");
+  EXPECT_EQ(blocks([&] { memory = *device.Allocate(kBytes); }), 1);
+  EXPECT_EQ(blocks([&] { EXPECT_TRUE(device.CopyFromHost(memory, Numbers(0).data(), kBytes).ok()); }), 1);
+  EXPECT_EQ(blocks([&] { pinned = *device.AllocateHost(kBytes); }), 1);
+  EXPECT_EQ(blocks([&] { device.FreeHost(pinned); }), 1);
+  EXPECT_EQ(blocks([&] { device.Free(memory, kBytes); }), 1);
+  EXPECT_EQ(blocks([&] { kernel = nullptr; }), 1);
+  device.ClearPeers(peers, absl::OkStatus());
 }
 
 TEST(CudaDeviceTest, WhatCannotBeRecordedFails) {

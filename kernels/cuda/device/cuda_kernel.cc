@@ -34,7 +34,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> CudaKernel::Create(CudaDevice& device, c
 }
 
 CudaKernel::~CudaKernel() {
-  if (fault_id_ != 0 && device_.Activate().ok()) device_.errors().Remove(fault_id_);
+  if (fault_id_ == 0 || !device_.Activate().ok()) return;
+  device_.Block([this] { device_.errors().Remove(fault_id_); });
 }
 
 absl::Status CudaKernel::Add(const KernelLaunch& launch) {

@@ -22,6 +22,9 @@ class PeerGuard {
   // too.
   virtual absl::Status Queue(absl::FunctionRef<absl::Status()> call) = 0;
   virtual absl::Status Wait(absl::FunctionRef<absl::Status()> call) = 0;
+  // Calls `call`, which may wait for some of the queued work and returns nothing that it computes. Also after a peer
+  // has ended: queued work then ends without it.
+  virtual void Block(absl::FunctionRef<void()> call) = 0;
   // Returns the number of calls of Queue(): recorded work waits for peers if it changes meanwhile.
   virtual int64_t num_queued() const = 0;
 };

@@ -79,7 +79,8 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(
     GroupCommunicator& control, Device& device, const absl::StatusOr<const cuda::nccl::NcclTable*>& table,
     const NcclOptions& options) {
   COTAN_ASSIGN_OR_RETURN(cuda::CudaDevice* const gpu, cuda::AsCudaDevice(&device));
-  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<NcclGroup> group, NcclGroup::Join(table, control, *gpu, options.timeout));
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<NcclGroup> group,
+                         NcclGroup::Join(table, control, *gpu, {options.timeout, options.leave_time}));
   return std::unique_ptr<NcclCommunicator>(new NcclCommunicator(control, *gpu, std::move(group)));
 }
 
@@ -102,8 +103,7 @@ absl::Status NcclCommunicator::CheckDevice(const Device* device) const {
   if (device == &device_) return absl::OkStatus();
   return absl::UnimplementedError(
       "collectives run on the device of the NcclCommunicator, which is not SessionOptions.device: create the session "
-      "on "
-      "that device");
+      "on that device");
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> NcclCommunicator::Prepare(const KernelRequest& request) {

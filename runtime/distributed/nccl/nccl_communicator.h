@@ -37,17 +37,23 @@ class NcclGroup;
 struct NcclOptions {
   // How long a call waits for work in which the other ranks take part.
   absl::Duration timeout = absl::Minutes(10);
+  // How long such a call waits after another rank has left. That one took part in all that it was needed for, unless
+  // the ranks call different methods.
+  absl::Duration leave_time = absl::Seconds(30);
 };
 
 // The ranks of another communicator, `control`, which compares their programs and knows who has ended; data is sent by
 // NCCL, within the work of the GPUs. Collectives are queued like all work: they are part of a recorded step, and errors
-// come from the call that waits for the device. After an Unavailable error no call reads memory of the device.
+// come from the call that waits for the device. After an Unavailable error no call reads memory of the device any more,
+// also when the communicator is gone, and no call queues collectives.
 class NcclCommunicator final : public Communicator {
  public:
-  // Loads libnccl.so.2 and waits for all ranks. The arguments outlive the result. A device has one communicator.
+  // Loads libnccl.so.2 and waits for all ranks. The arguments outlive the result, which outlives the sessions that use
+  // it. A device has one communicator at a time.
   // InvalidArgument: `device` is not a CUDA device.
   // Unavailable: a rank has no NCCL, or has ended; the message names it.
-  // FailedPrecondition: the ranks have different versions of NCCL. Internal: NCCL failed.
+  // FailedPrecondition: the ranks have different versions of NCCL, or the device has a communicator.
+  // Internal: NCCL failed.
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(GroupCommunicator& control, Device& device,
                                                                   const NcclOptions& options = {});
   // The same with the functions of a library; an error instead of them is that of loading it.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -16,11 +17,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/api/device.h"
+#include "kernels/cuda/device/host_staging.h"
 #include "kernels/cuda/nccl/nccl_table.h"
 #include "kernels/cuda/testing/sim_device.h"
 #include "runtime/distributed/bucket.h"
@@ -298,6 +301,98 @@ TEST(NcclCommunicatorTest, ARankThatDoesNotTakePartIsATimeout) {
     const absl::Status status = rank.device().Synchronize();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("for 50ms (NcclOptions.timeout)"));
+  });
+}
+
+// Runs two ranks, of which the second one takes no part in the all-reduce that the first one has queued for `call`.
+void ExpectTimeoutAfter(const std::function<void(GpuRank&, std::unique_ptr<QueuedReduce>)>& call) {
+  GpuRanks ranks(2);
+  ranks.RunJoined({.timeout = absl::Milliseconds(200)}, [&](GpuRank& rank) {
+    auto reduce = std::make_unique<QueuedReduce>(rank);
+    if (rank.number() == 1) return;
+    ASSERT_TRUE(reduce->Run().ok());
+    call(rank, std::move(reduce));
+    const absl::Status status = rank.device().Synchronize();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("NcclOptions.timeout"));
+  });
+}
+
+TEST(NcclCommunicatorTest, ACopyThatFindsNoFreeSlotEndsWithTheTimeout) {
+  ExpectTimeoutAfter([](GpuRank& rank, std::unique_ptr<QueuedReduce>) {
+    const float number = 1;
+    void* const memory = *rank.device().Allocate(sizeof(number));
+    for (size_t i = 0; i < 2 * cuda::HostStaging::kSlots; ++i) {
+      EXPECT_TRUE(rank.device().CopyFromHost(memory, &number, sizeof(number)).ok());
+    }
+    rank.device().Free(memory, sizeof(number));
+  });
+}
+
+TEST(NcclCommunicatorTest, TheEndOfAQueuedKernelEndsWithTheTimeout) {
+  ExpectTimeoutAfter([](GpuRank&, std::unique_ptr<QueuedReduce> reduce) { reduce = nullptr; });
+}
+
+TEST(NcclCommunicatorTest, ARankThatHasLeftIsNamedByOneThatWaitsForIt) {
+  GpuRanks ranks(2);
+  ranks.RunJoined({.leave_time = absl::Milliseconds(200)}, [&](GpuRank& rank) {
+    QueuedReduce reduce(rank);
+    if (rank.number() == 1) {
+      ranks.group().Leave(1);
+      return;
+    }
+    ASSERT_TRUE(reduce.Run().ok());
+    const absl::Status status = rank.device().Synchronize();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 has left"));
+  });
+}
+
+TEST(NcclCommunicatorTest, ALongWaitDoesNotEndAtOnceWhenARankLeaves) {
+  constexpr absl::Duration kLeaveTime = absl::Seconds(2);
+  GpuRanks ranks(2);
+  ranks.RunJoined({.leave_time = kLeaveTime}, [&](GpuRank& rank) {
+    QueuedReduce reduce(rank);
+    if (rank.number() == 1) {
+      absl::SleepFor(kLeaveTime + absl::Milliseconds(100));  // the other one waits
+      ranks.group().Leave(1);                                // before its last work has ended
+      absl::SleepFor(absl::Milliseconds(50));
+    }
+    EXPECT_TRUE(reduce.Run().ok());
+    const absl::Status status = rank.device().Synchronize();
+    EXPECT_TRUE(status.ok()) << status;
+  });
+}
+
+TEST(NcclCommunicatorTest, NothingIsReadAfterTheCommunicatorOfRanksThatEndedIsGone) {
+  GpuRanks ranks(2);
+  std::atomic<bool> is_queued = false;
+  ranks.RunJoined({}, [&](GpuRank& rank) {
+    const Array<float> array(rank, {3, 4});
+    {
+      QueuedReduce reduce(rank);
+      if (rank.number() == 1) {
+        while (!is_queued) std::this_thread::yield();
+        ranks.group().End(1);
+        return;
+      }
+      EXPECT_TRUE(reduce.Run().ok());
+      is_queued = true;
+    }
+    rank.Leave();
+    std::array<float, 2> numbers = {};
+    const absl::Status status = rank.device().CopyToHost(numbers.data(), array.memory(), sizeof(numbers));
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 has ended"));
+  });
+}
+
+TEST(NcclCommunicatorTest, ADeviceHasOneCommunicatorAtATime) {
+  GpuRanks ranks(1);
+  ranks.RunJoined({}, [](GpuRank& rank) {
+    const absl::Status second = rank.Join(NcclOptions());
+    EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition) << second;
+    EXPECT_THAT(std::string(second.message()), HasSubstr("has a communicator already"));
   });
 }
 

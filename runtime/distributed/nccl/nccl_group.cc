@@ -30,9 +30,6 @@ namespace {
 constexpr std::chrono::milliseconds kInterval(5);
 // How long NCCL may report an error before it is returned without a rank: the news of an ended rank names it.
 constexpr absl::Duration kNamingTime = absl::Seconds(2);
-// How long a rank waits for work after another one has left. That one took part in all that it was needed for, unless
-// the ranks run different methods.
-constexpr absl::Duration kLeavingTime = absl::Seconds(30);
 // How long an abort waits for a call that queues work, which uses the communicator.
 constexpr std::chrono::milliseconds kQueueingTime(200);
 
@@ -62,11 +59,11 @@ absl::StatusOr<std::vector<Hello>> ExchangeHellos(const absl::StatusOr<Hello>& o
     const absl::string_view message = own.status().message();
     message.copy(hello.error.data(), hello.error.size() - 1);
   }
-  COTAN_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                         control.Gather({reinterpret_cast<const char*>(&hello), sizeof(hello)}));
+  const auto all = control.Gather({reinterpret_cast<const char*>(&hello), sizeof(hello)});
   COTAN_RETURN_IF_ERROR(own.status());
-  std::vector<Hello> hellos(all.size());
-  for (size_t r = 0; r < all.size(); ++r) std::memcpy(&hellos[r], all[r].data(), sizeof(Hello));
+  COTAN_RETURN_IF_ERROR(all.status());
+  std::vector<Hello> hellos(all->size());
+  for (size_t r = 0; r < hellos.size(); ++r) std::memcpy(&hellos[r], (*all)[r].data(), sizeof(Hello));
   return hellos;
 }
 
@@ -91,38 +88,38 @@ ncclDataType_t TypeOf(DType dtype) {
 
 absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroup::Join(const absl::StatusOr<const NcclTable*>& table,
                                                            GroupCommunicator& control, cuda::CudaDevice& device,
-                                                           absl::Duration timeout) {
+                                                           const Limits& limits) {
   COTAN_ASSIGN_OR_RETURN(const std::vector<Hello> hellos, ExchangeHellos(OwnHello(table, control.rank()), control));
   COTAN_RETURN_IF_ERROR(CheckHellos(hellos));
   COTAN_RETURN_IF_ERROR(device.Activate());
-  std::unique_ptr<NcclGroup> group(new NcclGroup(**table, control, device, timeout));
+  std::unique_ptr<NcclGroup> group(new NcclGroup(**table, control, device, limits));
+  COTAN_RETURN_IF_ERROR(device.SetPeers(*group));
   COTAN_NCCL_RETURN_IF_ERROR(**table,
                              ncclCommInitRank(&group->communicator_, control.size(), hellos[0].id, control.rank()));
-  device.set_peers(group.get());
   group->thread_ = std::thread([self = group.get()] { self->Watch(); });
   return group;
 }
 
-NcclGroup::NcclGroup(const NcclTable& table, GroupCommunicator& control, cuda::CudaDevice& device,
-                     absl::Duration timeout)
+NcclGroup::NcclGroup(const NcclTable& table, GroupCommunicator& control, cuda::CudaDevice& device, const Limits& limits)
     : table_(table),
       control_(control),
       device_(device),
-      timeout_(timeout),
+      limits_(limits),
       rank_(control.rank()),
       size_(control.size()) {}
 
 NcclGroup::~NcclGroup() {
-  if (!thread_.joinable()) return;
-  device_.Synchronize().IgnoreError();
-  device_.set_peers(nullptr);
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ends_ = true;
+  if (thread_.joinable()) {
+    device_.Synchronize().IgnoreError();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    if (error_.ok()) static_cast<void>(table_.ncclCommDestroy(communicator_));
   }
-  changed_.notify_all();
-  thread_.join();
-  if (error_.ok()) static_cast<void>(table_.ncclCommDestroy(communicator_));
+  device_.ClearPeers(*this, error_);
 }
 
 // --- guarded calls -------------------------------------------------------------------
@@ -134,10 +131,12 @@ absl::Status NcclGroup::Queue(absl::FunctionRef<absl::Status()> call) {
     const std::lock_guard<std::mutex> lock(mutex_);
     COTAN_RETURN_IF_ERROR(error_);
     is_queueing_ = true;
+    waits_since_ = absl::Now();
   }
   const absl::Status status = call();
   const std::lock_guard<std::mutex> lock(mutex_);
   is_queueing_ = false;
+  waits_since_ = absl::InfiniteFuture();
   changed_.notify_all();
   return error_.ok() ? status : error_;
 }
@@ -153,6 +152,21 @@ absl::Status NcclGroup::Wait(absl::FunctionRef<absl::Status()> call) {
   const std::lock_guard<std::mutex> lock(mutex_);
   waits_since_ = absl::InfiniteFuture();
   return error_.ok() ? status : error_;
+}
+
+void NcclGroup::Block(absl::FunctionRef<void()> call) {
+  if (!is_pending_) {
+    call();
+    return;
+  }
+  SetWaitsSince(absl::Now());
+  call();
+  SetWaitsSince(absl::InfiniteFuture());
+}
+
+void NcclGroup::SetWaitsSince(absl::Time time) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  waits_since_ = time;
 }
 
 // --- messages ------------------------------------------------------------------------
@@ -221,10 +235,12 @@ absl::Status NcclGroup::Look() {
   if (now - nccl_error_since_ > kNamingTime) {
     return absl::UnavailableError(absl::StrCat(status.message(), ", and no rank is known to have ended", kAdvice));
   }
-  if (now - waits_since_ > kLeavingTime) COTAN_RETURN_IF_ERROR(control_.CheckOthers(/*needs_all=*/true));
-  if (now - waits_since_ <= timeout_) return absl::OkStatus();
+  const absl::Status left = control_.CheckOthers(/*needs_all=*/true);
+  if (!left.ok()) left_since_ = std::min(left_since_, now);
+  if (now - std::max(left_since_, waits_since_) > limits_.leave_time) return left;
+  if (now - waits_since_ <= limits_.timeout) return absl::OkStatus();
   return absl::UnavailableError(
-      absl::StrCat("a rank did not take part in a collective for ", absl::FormatDuration(timeout_),
+      absl::StrCat("a rank did not take part in a collective for ", absl::FormatDuration(limits_.timeout),
                    " (NcclOptions.timeout): it is slow, or the ranks call methods in different orders", kAdvice));
 }
 

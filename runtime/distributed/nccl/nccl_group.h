@@ -27,16 +27,20 @@ namespace cotan {
 // communicator, after which queued work ends with undefined results, which no call gets. Calls of one thread at a time.
 class NcclGroup final : public cuda::PeerGuard {
  public:
-  // Joins the group, with all ranks of `control`. The arguments outlive the result; the device has no other group.
-  // `timeout`: how long the rank waits for work in which the others take part.
+  struct Limits {
+    absl::Duration timeout;     // as NcclOptions
+    absl::Duration leave_time;  // as NcclOptions
+  };
+
+  // Joins the group, with all ranks of `control`. The arguments outlive the result.
   // Unavailable: a rank has no NCCL, or has ended; the message names it. FailedPrecondition: the ranks have different
-  // versions. Internal: NCCL failed.
+  // versions, or the device has another group. Internal: NCCL failed.
   static absl::StatusOr<std::unique_ptr<NcclGroup>> Join(const absl::StatusOr<const cuda::nccl::NcclTable*>& table,
                                                          GroupCommunicator& control, cuda::CudaDevice& device,
-                                                         absl::Duration timeout);
+                                                         const Limits& limits);
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
-  // Waits for queued work. Sessions that use the group are gone.
+  // Waits for queued work, or until it was cut off. Sessions that use the group are gone: NCCL waits for recorded work.
   ~NcclGroup() override;
 
   int rank() const { return rank_; }
@@ -44,6 +48,7 @@ class NcclGroup final : public cuda::PeerGuard {
 
   absl::Status Queue(absl::FunctionRef<absl::Status()> call) override;
   absl::Status Wait(absl::FunctionRef<absl::Status()> call) override;
+  void Block(absl::FunctionRef<void()> call) override;
   int64_t num_queued() const override { return num_queued_; }
 
   // Queue messages on the stream of the device. Errors of Queue(); Internal: NCCL failed.
@@ -55,7 +60,9 @@ class NcclGroup final : public cuda::PeerGuard {
 
  private:
   NcclGroup(const cuda::nccl::NcclTable& table, GroupCommunicator& control, cuda::CudaDevice& device,
-            absl::Duration timeout);
+            const Limits& limits);
+  // Sets from when on the calling thread waits.
+  void SetWaitsSince(absl::Time time);
   absl::Status QueueScatter(const ExchangeSpec& spec, const char* bucket, char* received, int32_t* marks);
   absl::Status SendAndReceive(const ExchangeSpec& spec, int other, const char* bucket, char* received, int32_t* marks);
   void Watch();
@@ -67,7 +74,7 @@ class NcclGroup final : public cuda::PeerGuard {
   const cuda::nccl::NcclTable& table_;
   GroupCommunicator& control_;
   cuda::CudaDevice& device_;
-  const absl::Duration timeout_;
+  const Limits limits_;
   const int rank_, size_;
   cuda::nccl::ncclComm_t communicator_ = nullptr;
   int64_t num_queued_ = 0;
@@ -78,6 +85,7 @@ class NcclGroup final : public cuda::PeerGuard {
   bool ends_ = false;                                     // guarded by mutex_
   bool is_queueing_ = false;                              // guarded by mutex_
   absl::Time waits_since_ = absl::InfiniteFuture();       // guarded by mutex_
+  absl::Time left_since_ = absl::InfiniteFuture();        // used by the thread only; a rank has left
   absl::Time nccl_error_since_ = absl::InfiniteFuture();  // used by the thread only
   std::thread thread_;
 };

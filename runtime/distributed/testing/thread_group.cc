@@ -17,7 +17,7 @@ class ThreadGroup::Rank final : public GroupCommunicator {
   absl::StatusOr<std::vector<std::string>> Gather(absl::string_view bytes) override {
     return group_.Gather(number_, bytes);
   }
-  absl::Status CheckOthers(bool /*needs_all*/) override { return group_.Check(); }
+  absl::Status CheckOthers(bool needs_all) override { return group_.Check(needs_all); }
 
  protected:
   absl::StatusOr<std::unique_ptr<Exchange>> NewExchange(const ExchangeSpec& /*spec*/) override {
@@ -41,6 +41,11 @@ void ThreadGroup::End(int number) {
   changed_.notify_all();
 }
 
+void ThreadGroup::Leave(int number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  left_ = absl::UnavailableError(absl::StrCat("rank ", number, " has left"));
+}
+
 absl::StatusOr<std::vector<std::string>> ThreadGroup::Gather(int number, absl::string_view bytes) {
   std::unique_lock<std::mutex> lock(mutex_);
   given_[static_cast<size_t>(number)] = std::string(bytes);
@@ -56,9 +61,9 @@ absl::StatusOr<std::vector<std::string>> ThreadGroup::Gather(int number, absl::s
   return all_;
 }
 
-absl::Status ThreadGroup::Check() {
+absl::Status ThreadGroup::Check(bool needs_all) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return error_;
+  return error_.ok() && needs_all ? left_ : error_;
 }
 
 }  // namespace cotan::testing

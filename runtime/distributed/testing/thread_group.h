@@ -26,17 +26,20 @@ class ThreadGroup {
   GroupCommunicator& rank(int number) { return *ranks_[static_cast<size_t>(number)]; }
   // Makes a rank one that has ended. The others get Unavailable with its number.
   void End(int number);
+  // Makes a rank one that has left. The others get Unavailable with its number if they need all.
+  void Leave(int number);
 
  private:
   class Rank;
 
   absl::StatusOr<std::vector<std::string>> Gather(int number, absl::string_view bytes);
-  absl::Status Check();
+  absl::Status Check(bool needs_all);
 
   std::vector<std::unique_ptr<GroupCommunicator>> ranks_;
   std::mutex mutex_;
   std::condition_variable changed_;
   absl::Status error_;              // guarded by mutex_
+  absl::Status left_;               // guarded by mutex_
   std::vector<std::string> given_;  // of the present exchange, guarded by mutex_
   std::vector<std::string> all_;    // of the last exchange, guarded by mutex_
   int num_given_ = 0;               // guarded by mutex_
