@@ -9,44 +9,54 @@
 #if __has_include(<nccl.h>)
 #include <nccl.h>
 
+#include <functional>
 #include <type_traits>
 
 namespace cotan::cuda {
 namespace {
 
-// Whether both types are passed alike: integers and handles with the vendor's tags are the same type, enumerations and
-// the identifier have a counterpart.
-template <typename Ours, typename Theirs>
-constexpr bool SameParameter() {
-  if constexpr (std::is_pointer_v<Ours> || std::is_pointer_v<Theirs>) {
-    return std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>;
-  } else if constexpr (std::is_enum_v<Theirs>) {
-    return std::is_enum_v<Ours> && std::is_same_v<std::underlying_type_t<Ours>, std::underlying_type_t<Theirs>>;
-  } else if constexpr (std::is_class_v<Theirs>) {
-    return std::is_class_v<Ours> && sizeof(Ours) == sizeof(Theirs) && alignof(Ours) == alignof(Theirs);
-  } else {
-    return std::is_same_v<Ours, Theirs>;
-  }
-}
+// The vendor's type that one of ours stands for: pointers and functions of such types, else the same type.
+template <typename T>
+struct Vendors {
+  using type = T;
+};
+template <typename T>
+struct Vendors<T*> {
+  using type = typename Vendors<T>::type*;
+};
+template <>
+struct Vendors<nccl::ncclResult_t> {
+  using type = ::ncclResult_t;
+};
+template <>
+struct Vendors<nccl::ncclDataType_t> {
+  using type = ::ncclDataType_t;
+};
+template <>
+struct Vendors<nccl::ncclUniqueId> {
+  using type = ::ncclUniqueId;
+};
+template <typename Result, typename... Parameters>
+struct Vendors<std::function<Result(Parameters...)>> {
+  using type = typename Vendors<Result>::type(typename Vendors<Parameters>::type...);
+};
 
-template <typename OursResult, typename... Ours, typename TheirsResult, typename... Theirs>
-constexpr bool SameFunction(OursResult (*)(Ours...), TheirsResult (*)(Theirs...)) {
-  if constexpr (sizeof...(Ours) != sizeof...(Theirs)) {
-    return false;
-  } else {
-    return SameParameter<OursResult, TheirsResult>() && (SameParameter<Ours, Theirs>() && ...);
-  }
-}
+#define COTAN_SAME_FUNCTION(name, ...) \
+  static_assert(std::is_same_v<Vendors<decltype(nccl::NcclTable::name)>::type, decltype(::name)>, #name);
+COTAN_NCCL_FUNCTIONS(COTAN_SAME_FUNCTION)
+COTAN_SAME_FUNCTION(ncclGetErrorString)
+COTAN_SAME_FUNCTION(ncclGetLastError)
+#undef COTAN_SAME_FUNCTION
+
+// Such types are passed alike.
+template <typename T>
+constexpr bool kSameEnumeration =
+    std::is_same_v<std::underlying_type_t<T>, std::underlying_type_t<typename Vendors<T>::type>>;
+static_assert(kSameEnumeration<nccl::ncclResult_t> && kSameEnumeration<nccl::ncclDataType_t>);
+static_assert(sizeof(nccl::ncclUniqueId) == sizeof(::ncclUniqueId) &&
+              alignof(nccl::ncclUniqueId) == alignof(::ncclUniqueId));
 
 }  // namespace
-
-namespace nccl {
-#define COTAN_NCCL_FUNCTION(name, parameters) \
-  static_assert(                              \
-      SameFunction(static_cast<ncclResult_t(*) parameters>(nullptr), static_cast<decltype(&::name)>(nullptr)), #name);
-COTAN_NCCL_FUNCTIONS(COTAN_NCCL_FUNCTION)
-#undef COTAN_NCCL_FUNCTION
-}  // namespace nccl
 
 #define COTAN_SAME_VALUE(name) static_assert(static_cast<int>(nccl::name) == static_cast<int>(::name))
 COTAN_SAME_VALUE(ncclSuccess);
