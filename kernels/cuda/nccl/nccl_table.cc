@@ -17,7 +17,7 @@ template <typename Function>
 absl::Status LoadFunction(void* library, const std::string& file, const char* name, std::function<Function>& to) {
   auto* function = reinterpret_cast<Function*>(dlsym(library, name));
   if (function == nullptr) {
-    return absl::UnavailableError(absl::StrCat(file, " has no function ", name, ". Install NCCL 2.13 or later."));
+    return absl::UnavailableError(absl::StrCat(file, " has no function ", name, ". Install NCCL 2.14 or later."));
   }
   to = function;
   return absl::OkStatus();
@@ -49,7 +49,7 @@ absl::StatusOr<const NcclTable*> NcclTable::Get() {
 }
 
 absl::Status NcclTable::ToStatus(ncclResult_t result, absl::string_view expression) const {
-  if (result == ncclSuccess) return absl::OkStatus();
+  if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
   const absl::StatusCode code =
       result == ncclRemoteError ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal;
   return absl::Status(code,

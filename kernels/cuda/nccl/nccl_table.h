@@ -16,17 +16,23 @@
 namespace cotan::cuda::nccl {
 
 // The functions that return an ncclResult_t, as X(symbol, parameters). What callers may rely on:
-// - ncclCommInitRank: joins the group that `id` names, on the device of the current context; waits for all ranks.
+// - ncclCommInitRankConfig: joins the group that `id` names, on the device of the current context. It waits for all
+//   ranks unless `config` has blocking = 0, as it has below. Sets `communicator` to null if it fails.
+// - ncclInProgress: the call goes on without the caller, and calls that use the communicator, except the two that are
+//   named below, wait until ncclCommGetAsyncError reports no longer ncclInProgress. Only then is a transfer queued.
 // - ncclSend, ncclRecv, ncclAllGather: queue a transfer, of `count` elements, on a stream of that device. It may be
 //   recorded into a graph. All ranks queue the same ones in the same order. Those between ncclGroupStart and
 //   ncclGroupEnd, calls of one thread, are queued by the latter, and make progress together.
 // - ncclAllGather: rank r's elements are those from r * count on of the result; a rank may send them from there.
-// - ncclCommAbort: makes queued transfers end, whose results are then undefined, and destroys the communicator. Another
-//   thread may call it, and ncclCommGetAsyncError, while one waits.
+// - ncclCommGetAsyncError, ncclCommAbort: may be called while a call is in progress, and by another thread than the one
+//   that made it, but by one thread at a time, and not during another call that uses the communicator.
+// - ncclCommAbort: makes queued transfers, and a call that is in progress, end, with undefined results, and destroys
+//   the communicator.
+// - ncclCommAbort, ncclCommDestroy: wait until all graphs with transfers of the communicator are destroyed.
 #define COTAN_NCCL_FUNCTIONS(X)                                                                                      \
   X(ncclGetVersion, (int* version))                                                                                  \
   X(ncclGetUniqueId, (ncclUniqueId * id))                                                                            \
-  X(ncclCommInitRank, (ncclComm_t * communicator, int ranks, ncclUniqueId id, int rank))                             \
+  X(ncclCommInitRankConfig, (ncclComm_t * communicator, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config)) \
   X(ncclCommDestroy, (ncclComm_t communicator))                                                                      \
   X(ncclCommAbort, (ncclComm_t communicator))                                                                        \
   X(ncclCommGetAsyncError, (ncclComm_t communicator, ncclResult_t * error))                                          \
@@ -41,7 +47,7 @@ namespace cotan::cuda::nccl {
 // Example:
 //
 //   COTAN_ASSIGN_OR_RETURN(const NcclTable* nccl, NcclTable::Get());
-//   COTAN_NCCL_RETURN_IF_ERROR(*nccl, ncclCommInitRank(&communicator, ranks, id, rank));
+//   COTAN_NCCL_RETURN_IF_ERROR(*nccl, ncclCommGetAsyncError(communicator, &error));
 struct NcclTable {
 #define COTAN_NCCL_FUNCTION(name, parameters) std::function<ncclResult_t parameters> name;
   COTAN_NCCL_FUNCTIONS(COTAN_NCCL_FUNCTION)
@@ -58,7 +64,8 @@ struct NcclTable {
   // Unavailable: as Load().
   static absl::StatusOr<const NcclTable*> Get();
 
-  // Returns the status of a call that returned `result`; `expression` is the text of the call, for the message.
+  // Returns the status of a call that returned `result`; `expression` is the text of the call, for the message. OK also
+  // for ncclInProgress.
   // Unavailable: another rank has ended, or its connection has failed. Internal: all other errors.
   absl::Status ToStatus(ncclResult_t result, absl::string_view expression) const;
 };

@@ -27,6 +27,7 @@ TEST(NcclTableTest, ErrorsHaveTheCallAndBothTexts) {
   table.ncclGetErrorString = [](ncclResult_t) { return "remote process exited"; };
   table.ncclGetLastError = [](ncclComm_t) { return "socket closed"; };
   EXPECT_TRUE(table.ToStatus(ncclSuccess, "f()").ok());
+  EXPECT_TRUE(table.ToStatus(ncclInProgress, "f()").ok());
   EXPECT_EQ(table.ToStatus(ncclRemoteError, "f()"),
             absl::UnavailableError("f(): remote process exited: socket closed"));
   EXPECT_EQ(table.ToStatus(ncclInvalidUsage, "f()").code(), absl::StatusCode::kInternal);

@@ -5,6 +5,9 @@
 #ifndef COTAN_KERNELS_CUDA_NCCL_NCCL_TYPES_H_
 #define COTAN_KERNELS_CUDA_NCCL_NCCL_TYPES_H_
 
+#include <climits>
+#include <cstddef>
+
 // The tags of the vendor's opaque handles.
 struct ncclComm;
 struct CUstream_st;
@@ -17,6 +20,15 @@ using cudaStream_t = ::CUstream_st*;
 // Names a group that is about to be made. Sent as bytes.
 struct ncclUniqueId {
   char internal[128];
+};
+
+// How a communicator behaves. The vendor's structure has more members, behind these; `size` and `version` say that they
+// have their default values.
+struct ncclConfig_t {
+  size_t size = sizeof(ncclConfig_t);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21400;  // 2.14
+  int blocking = INT_MIN;    // INT_MIN: the default, 1
 };
 
 enum ncclResult_t : unsigned {

@@ -9,6 +9,7 @@
 #if __has_include(<nccl.h>)
 #include <nccl.h>
 
+#include <cstddef>
 #include <functional>
 #include <type_traits>
 
@@ -36,6 +37,10 @@ template <>
 struct Vendors<nccl::ncclUniqueId> {
   using type = ::ncclUniqueId;
 };
+template <>
+struct Vendors<nccl::ncclConfig_t> {
+  using type = ::ncclConfig_t;
+};
 template <typename Result, typename... Parameters>
 struct Vendors<std::function<Result(Parameters...)>> {
   using type = typename Vendors<Result>::type(typename Vendors<Parameters>::type...);
@@ -55,6 +60,11 @@ constexpr bool kSameEnumeration =
 static_assert(kSameEnumeration<nccl::ncclResult_t> && kSameEnumeration<nccl::ncclDataType_t>);
 static_assert(sizeof(nccl::ncclUniqueId) == sizeof(::ncclUniqueId) &&
               alignof(nccl::ncclUniqueId) == alignof(::ncclUniqueId));
+static_assert(offsetof(nccl::ncclConfig_t, magic) == offsetof(::ncclConfig_t, magic) &&
+              offsetof(nccl::ncclConfig_t, version) == offsetof(::ncclConfig_t, version) &&
+              offsetof(nccl::ncclConfig_t, blocking) == offsetof(::ncclConfig_t, blocking) &&
+              sizeof(nccl::ncclConfig_t) <= sizeof(::ncclConfig_t) &&
+              alignof(nccl::ncclConfig_t) == alignof(::ncclConfig_t));
 
 }  // namespace
 
@@ -71,6 +81,14 @@ COTAN_SAME_VALUE(ncclInt32);
 COTAN_SAME_VALUE(ncclFloat32);
 COTAN_SAME_VALUE(ncclFloat64);
 #undef COTAN_SAME_VALUE
+
+TEST(NcclTypes, AConfigurationIsOneOfAnEarlierVersion) {
+  const ::ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+  const nccl::ncclConfig_t ours;
+  EXPECT_EQ(ours.magic, theirs.magic);
+  EXPECT_EQ(ours.blocking, theirs.blocking);
+  EXPECT_LE(ours.version, theirs.version);
+}
 
 TEST(NcclTypes, HandlesAreTheLibrarys) {
   EXPECT_TRUE((std::is_same_v<nccl::ncclComm_t, ::ncclComm_t>));

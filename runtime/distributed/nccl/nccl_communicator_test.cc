@@ -409,6 +409,71 @@ TEST(NcclCommunicatorTest, AnErrorOfNcclEndsTheWait) {
   });
 }
 
+TEST(NcclCommunicatorTest, ACallThatConnectsIsLeftBeforeTheCommunicatorIsAborted) {
+  GpuRanks ranks(2);
+  std::atomic<bool> is_ready = false;
+  ranks.RunJoined({}, [&](GpuRank& rank) {
+    if (rank.number() == 1) {
+      while (!is_ready) std::this_thread::yield();
+      absl::SleepFor(absl::Milliseconds(50));  // the other one connects
+      ranks.group().End(1);
+      return;
+    }
+    QueuedReduce reduce(rank);
+    rank.nccl().StallCalls();
+    is_ready = true;
+    const absl::Status status = reduce.Run();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 has ended"));
+    while (rank.nccl().num_aborted() == 0) std::this_thread::yield();
+    EXPECT_EQ(rank.nccl().LastViolation(), "");
+  });
+}
+
+TEST(NcclCommunicatorTest, ARankThatEndsWhileItJoinsIsNamedByTheOthers) {
+  GpuRanks ranks(2);
+  ranks.Run([&](GpuRank& rank) {
+    if (rank.number() == 0) {
+      const absl::Status status = rank.Join(NcclOptions());
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 has ended"));
+      EXPECT_TRUE(rank.device().Synchronize().ok());  // nothing was cut off
+      return;
+    }
+    cuda::nccl::NcclTable table = rank.nccl().table();
+    table.ncclCommInitRankConfig = [&](auto* communicator, auto&&...) {
+      *communicator = nullptr;
+      return cuda::nccl::ncclSystemError;
+    };
+    const absl::Status status = rank.Join(&table);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("ncclCommInitRankConfig"));
+    ranks.group().End(1);
+  });
+}
+
+TEST(NcclCommunicatorTest, AnErrorOfACallIsThatOfAllLaterCalls) {
+  GpuRanks ranks(1);
+  ranks.Run([](GpuRank& rank) {
+    cuda::nccl::NcclTable table = rank.nccl().table();
+    table.ncclGroupEnd = [&, fails = true]() mutable {
+      const auto result = rank.nccl().table().ncclGroupEnd();
+      return std::exchange(fails, false) ? cuda::nccl::ncclSystemError : result;
+    };
+    ASSERT_TRUE(rank.Join(&table).ok());
+    {
+      QueuedReduce reduce(rank);
+      const absl::Status status = reduce.Run();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("ncclGroupEnd()"));
+      EXPECT_EQ(reduce.Run(), status);
+      EXPECT_EQ(rank.device().Synchronize(), status);
+    }
+    rank.Leave();
+    EXPECT_EQ(rank.nccl().num_aborted(), 1);
+  });
+}
+
 TEST(NcclCommunicatorTest, ARankWithoutTheLibraryIsNamedByAll) {
   GpuRanks ranks(2);
   ranks.Run([](GpuRank& rank) {

@@ -28,10 +28,10 @@ namespace {
 
 // Between two looks at the other ranks.
 constexpr std::chrono::milliseconds kInterval(5);
+// Between two looks at a call of NCCL that is in progress.
+constexpr std::chrono::microseconds kCallInterval(20);
 // How long NCCL may report an error before it is returned without a rank: the news of an ended rank names it.
 constexpr absl::Duration kNamingTime = absl::Seconds(2);
-// How long an abort waits for a call that queues work, which uses the communicator.
-constexpr std::chrono::milliseconds kQueueingTime(200);
 
 constexpr char kAdvice[] = "; end this process, and restart all ranks from the last checkpoint";
 
@@ -94,9 +94,8 @@ absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroup::Join(const absl::StatusOr<
   COTAN_RETURN_IF_ERROR(device.Activate());
   std::unique_ptr<NcclGroup> group(new NcclGroup(**table, control, device, limits));
   COTAN_RETURN_IF_ERROR(device.SetPeers(*group));
-  COTAN_NCCL_RETURN_IF_ERROR(**table,
-                             ncclCommInitRank(&group->communicator_, control.size(), hellos[0].id, control.rank()));
   group->thread_ = std::thread([self = group.get()] { self->Watch(); });
+  COTAN_RETURN_IF_ERROR(group->Connect(hellos[0].id));
   return group;
 }
 
@@ -117,9 +116,22 @@ NcclGroup::~NcclGroup() {
     }
     changed_.notify_all();
     thread_.join();
-    if (error_.ok()) static_cast<void>(table_.ncclCommDestroy(communicator_));
+    if (!is_aborted_ && communicator_ != nullptr) {
+      static_cast<void>(error_.ok() ? table_.ncclCommDestroy(communicator_) : table_.ncclCommAbort(communicator_));
+    }
   }
-  device_.ClearPeers(*this, error_);
+  device_.ClearPeers(*this, num_queued_ > 0 ? error_ : absl::OkStatus());
+}
+
+absl::Status NcclGroup::Connect(const ncclUniqueId& id) {
+  return Guard([&] {
+    return CallNccl([&]() -> absl::Status {
+      cuda::nccl::ncclConfig_t config;
+      config.blocking = 0;
+      COTAN_NCCL_RETURN_IF_ERROR(table_, ncclCommInitRankConfig(&communicator_, size_, id, rank_, &config));
+      return absl::OkStatus();
+    });
+  });
 }
 
 // --- guarded calls -------------------------------------------------------------------
@@ -127,18 +139,48 @@ NcclGroup::~NcclGroup() {
 absl::Status NcclGroup::Queue(absl::FunctionRef<absl::Status()> call) {
   ++num_queued_;
   is_pending_ = true;
+  return Guard(call);
+}
+
+absl::Status NcclGroup::Guard(absl::FunctionRef<absl::Status()> call) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     COTAN_RETURN_IF_ERROR(error_);
-    is_queueing_ = true;
     waits_since_ = absl::Now();
   }
   const absl::Status status = call();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  is_queueing_ = false;
+  std::unique_lock<std::mutex> lock(mutex_);
   waits_since_ = absl::InfiniteFuture();
+  if (!status.ok()) {
+    changed_.wait_for(lock, absl::ToChronoMilliseconds(kNamingTime), [this] { return !error_.ok(); });
+    error_.Update(absl::Status(status.code(), absl::StrCat(status.message(), kAdvice)));
+  }
+  return error_;
+}
+
+absl::Status NcclGroup::CallNccl(absl::FunctionRef<absl::Status()> call) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    COTAN_RETURN_IF_ERROR(error_);
+    uses_nccl_ = true;
+  }
+  absl::Status status = call();
+  std::unique_lock<std::mutex> lock(mutex_);
+  bool is_ready = false;
+  while (status.ok() && !is_ready) {
+    status = error_.ok() ? AskNccl(is_ready) : error_;
+    if (status.ok() && !is_ready) changed_.wait_for(lock, kCallInterval);
+  }
+  uses_nccl_ = false;
   changed_.notify_all();
-  return error_.ok() ? status : error_;
+  return status;
+}
+
+absl::Status NcclGroup::AskNccl(bool& is_ready) {
+  ncclResult_t result = cuda::nccl::ncclSuccess;
+  COTAN_NCCL_RETURN_IF_ERROR(table_, ncclCommGetAsyncError(communicator_, &result));
+  is_ready = result != cuda::nccl::ncclInProgress;
+  return table_.ToStatus(result, "a transfer of NCCL");
 }
 
 absl::Status NcclGroup::Wait(absl::FunctionRef<absl::Status()> call) {
@@ -172,7 +214,7 @@ void NcclGroup::SetWaitsSince(absl::Time time) {
 // --- messages ------------------------------------------------------------------------
 
 absl::Status NcclGroup::ScatterShards(const ExchangeSpec& spec, const char* bucket, char* received, int32_t* marks) {
-  return Queue([&] { return QueueScatter(spec, bucket, received, marks); });
+  return Queue([&] { return CallNccl([&] { return QueueScatter(spec, bucket, received, marks); }); });
 }
 
 absl::Status NcclGroup::QueueScatter(const ExchangeSpec& spec, const char* bucket, char* received, int32_t* marks) {
@@ -205,12 +247,13 @@ absl::Status NcclGroup::SendAndReceive(const ExchangeSpec& spec, int other, cons
 
 absl::Status NcclGroup::GatherShards(const ExchangeSpec& spec, char* bucket) {
   if (spec.shard_elements == 0) return absl::OkStatus();
-  return Queue([&]() -> absl::Status {
-    const char* const own = bucket + static_cast<size_t>(rank_) * spec.shard_bytes();
+  const char* const own = bucket + static_cast<size_t>(rank_) * spec.shard_bytes();
+  const auto gather = [&]() -> absl::Status {
     COTAN_NCCL_RETURN_IF_ERROR(table_, ncclAllGather(own, bucket, static_cast<size_t>(spec.shard_elements),
                                                      TypeOf(spec.dtype), communicator_, device_.stream()));
     return absl::OkStatus();
-  });
+  };
+  return Queue([&] { return CallNccl(gather); });
 }
 
 // --- the thread ----------------------------------------------------------------------
@@ -219,22 +262,17 @@ void NcclGroup::Watch() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!ends_) {
     changed_.wait_for(lock, kInterval, [this] { return ends_; });
-    if (ends_ || !error_.ok()) continue;
-    const absl::Status status = Look();
-    if (!status.ok()) CutOff(status, lock);
+    if (ends_ || is_aborted_) continue;
+    if (error_.ok()) error_ = Look();
+    if (!error_.ok()) CutOff(lock);
   }
 }
 
 absl::Status NcclGroup::Look() {
   COTAN_RETURN_IF_ERROR(control_.CheckOthers(/*needs_all=*/false));
   const absl::Time now = absl::Now();
-  ncclResult_t error = cuda::nccl::ncclSuccess;
-  absl::Status status = table_.ToStatus(table_.ncclCommGetAsyncError(communicator_, &error), "ncclCommGetAsyncError()");
-  if (status.ok() && error != cuda::nccl::ncclInProgress) status = table_.ToStatus(error, "a transfer of NCCL");
-  nccl_error_since_ = status.ok() ? absl::InfiniteFuture() : std::min(nccl_error_since_, now);
-  if (now - nccl_error_since_ > kNamingTime) {
-    return absl::UnavailableError(absl::StrCat(status.message(), ", and no rank is known to have ended", kAdvice));
-  }
+  // A thread that uses NCCL looks itself.
+  if (!uses_nccl_ && communicator_ != nullptr) COTAN_RETURN_IF_ERROR(LookAtNccl(now));
   const absl::Status left = control_.CheckOthers(/*needs_all=*/true);
   if (!left.ok()) left_since_ = std::min(left_since_, now);
   if (now - std::max(left_since_, waits_since_) > limits_.leave_time) return left;
@@ -244,10 +282,19 @@ absl::Status NcclGroup::Look() {
                    " (NcclOptions.timeout): it is slow, or the ranks call methods in different orders", kAdvice));
 }
 
-void NcclGroup::CutOff(const absl::Status& error, std::unique_lock<std::mutex>& lock) {
-  error_ = error;
-  // A call that connects to another rank may wait for it; then only the abort ends it.
-  changed_.wait_for(lock, kQueueingTime, [this] { return !is_queueing_; });
+absl::Status NcclGroup::LookAtNccl(absl::Time now) {
+  bool is_ready = false;
+  const absl::Status status = AskNccl(is_ready);
+  nccl_error_since_ = status.ok() ? absl::InfiniteFuture() : std::min(nccl_error_since_, now);
+  if (now - nccl_error_since_ <= kNamingTime) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(status.message(), ", and no rank is known to have ended", kAdvice));
+}
+
+void NcclGroup::CutOff(std::unique_lock<std::mutex>& lock) {
+  is_aborted_ = true;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return !uses_nccl_; });
+  if (communicator_ == nullptr) return;
   lock.unlock();
   static_cast<void>(table_.ncclCommAbort(communicator_));
   lock.lock();

@@ -24,7 +24,9 @@ namespace cotan {
 
 // The messages of collectives, queued on the stream of a device, whose guard it is. NCCL does not notice that a rank on
 // the same machine was killed: its kernels wait without end. So a thread asks `control` who has ended, and aborts the
-// communicator, after which queued work ends with undefined results, which no call gets. Calls of one thread at a time.
+// communicator, after which queued work ends with undefined results, which no call gets. NCCL's calls do not block: the
+// calling thread asks whether they are complete, and leaves them when there is an error; only then may another thread
+// abort. Calls of one thread at a time.
 class NcclGroup final : public cuda::PeerGuard {
  public:
   struct Limits {
@@ -63,27 +65,37 @@ class NcclGroup final : public cuda::PeerGuard {
             const Limits& limits);
   // Sets from when on the calling thread waits.
   void SetWaitsSince(absl::Time time);
+  // Joins the group that `id` names. Errors of Guard().
+  absl::Status Connect(const cuda::nccl::ncclUniqueId& id);
+  // Calls `call`, which may wait for other ranks. Its error is that of all later calls, too.
+  absl::Status Guard(absl::FunctionRef<absl::Status()> call);
+  // Calls `call`, which uses the communicator, and waits until what it began is complete.
+  absl::Status CallNccl(absl::FunctionRef<absl::Status()> call);
+  // Returns the error that NCCL has noticed. Sets `is_ready` to whether no call is in progress. The mutex is held.
+  absl::Status AskNccl(bool& is_ready);
   absl::Status QueueScatter(const ExchangeSpec& spec, const char* bucket, char* received, int32_t* marks);
   absl::Status SendAndReceive(const ExchangeSpec& spec, int other, const char* bucket, char* received, int32_t* marks);
   void Watch();
   // Returns why queued work will not end; OK if it may. The mutex is held.
   absl::Status Look();
-  // Makes all calls fail with `error` and ends queued work. `lock` holds the mutex.
-  void CutOff(const absl::Status& error, std::unique_lock<std::mutex>& lock);
+  absl::Status LookAtNccl(absl::Time now);
+  // Ends queued work, when all calls fail. `lock` holds the mutex.
+  void CutOff(std::unique_lock<std::mutex>& lock);
 
   const cuda::nccl::NcclTable& table_;
   GroupCommunicator& control_;
   cuda::CudaDevice& device_;
   const Limits limits_;
   const int rank_, size_;
-  cuda::nccl::ncclComm_t communicator_ = nullptr;
+  cuda::nccl::ncclComm_t communicator_ = nullptr;  // set while uses_nccl_
   int64_t num_queued_ = 0;
   bool is_pending_ = false;  // work was queued after the last wait
   std::mutex mutex_;
   std::condition_variable changed_;
   absl::Status error_;                                    // guarded by mutex_
   bool ends_ = false;                                     // guarded by mutex_
-  bool is_queueing_ = false;                              // guarded by mutex_
+  bool uses_nccl_ = false;                                // guarded by mutex_; the calling thread does
+  bool is_aborted_ = false;                               // guarded by mutex_
   absl::Time waits_since_ = absl::InfiniteFuture();       // guarded by mutex_
   absl::Time left_since_ = absl::InfiniteFuture();        // used by the thread only; a rank has left
   absl::Time nccl_error_since_ = absl::InfiniteFuture();  // used by the thread only

@@ -41,6 +41,7 @@ void GpuRanks::RunJoined(const NcclOptions& options, const std::function<void(Gp
     ASSERT_TRUE(joined.ok()) << joined;
     function(rank);
     rank.Leave();
+    EXPECT_EQ(rank.nccl().num_communicators(), 0) << rank.nccl().LastViolation();
   });
 }
 

@@ -53,7 +53,7 @@ class GpuRanks {
 
   // Runs a function for all ranks, each in a thread.
   void Run(const std::function<void(GpuRank&)>& function);
-  // The same for ranks that have joined, and leave after it.
+  // The same for ranks that have joined, and leave after it. Expects that NCCL then has no communicator.
   void RunJoined(const NcclOptions& options, const std::function<void(GpuRank&)>& function);
 
  private:

@@ -20,7 +20,7 @@ std::string NcclWorld::NewId() {
 
 absl::StatusOr<std::shared_ptr<NcclGroup>> NcclWorld::Join(const std::string& id, int size, int rank,
                                                            const void* owner) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<NcclGroup>& group = groups_[id];
   if (group == nullptr) {
     group = std::make_shared<NcclGroup>();
@@ -37,10 +37,19 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclWorld::Join(const std::string& id
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " has the GPU of another rank"));
   }
   changed_.notify_all();
-  const bool all =
-      changed_.wait_for(lock, kJoinLimit, [&] { return joined->ranks.size() == static_cast<size_t>(joined->size); });
-  if (!all) return absl::DeadlineExceededError(absl::StrCat("only ", joined->ranks.size(), " ranks join"));
   return joined;
+}
+
+bool NcclWorld::HasAll(const NcclGroup& group) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return group.ranks.size() == static_cast<size_t>(group.size);
+}
+
+absl::Status NcclWorld::WaitForAll(const NcclGroup& group) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto has_all = [&] { return group.ranks.size() == static_cast<size_t>(group.size); };
+  if (changed_.wait_for(lock, kJoinLimit, has_all)) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat("only ", group.ranks.size(), " ranks join"));
 }
 
 void NcclWorld::Send(NcclGroup& group, int from, int to, NcclMessage message) {

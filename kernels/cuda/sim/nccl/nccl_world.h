@@ -42,9 +42,12 @@ class NcclWorld {
   // Returns a new identifier.
   std::string NewId();
 
-  // Joins a group and waits for all its ranks. InvalidArgument: the rank, its library or the size do not fit those that
-  // have joined. DeadlineExceeded: others did not come.
+  // Joins a group. InvalidArgument: the rank, its library or the size do not fit those that have joined.
   absl::StatusOr<std::shared_ptr<NcclGroup>> Join(const std::string& id, int size, int rank, const void* owner);
+  // Returns whether all ranks have joined.
+  bool HasAll(const NcclGroup& group);
+  // Waits until they have. DeadlineExceeded: others did not come.
+  absl::Status WaitForAll(const NcclGroup& group);
 
   void Send(NcclGroup& group, int from, int to, NcclMessage message);
 

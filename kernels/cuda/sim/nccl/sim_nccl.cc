@@ -29,14 +29,6 @@ namespace {
 constexpr int kGarbage = 0xff;
 constexpr uint64_t kBufferBytes = 8;
 
-struct Communicator {
-  std::shared_ptr<NcclGroup> group;
-  int rank = 0;
-  uint64_t buffer = 0;   // device memory that every transfer writes: all need an order
-  int64_t calls = 0;     // transfers that ran; used by the thread of the GPU only
-  bool aborted = false;  // guarded by the world
-};
-
 // A part of a transfer.
 struct Part {
   enum class Kind : uint8_t { kSend, kReceive, kAllGather };
@@ -52,6 +44,21 @@ struct Part {
     return absl::StrCat(kind == Kind::kAllGather ? "all-gather" : "send", " of ", count, " elements of type ",
                         static_cast<int>(type));
   }
+};
+
+struct Communicator {
+  std::shared_ptr<NcclGroup> group;
+  int rank = 0;
+  uint64_t buffer = 0;  // device memory that every transfer writes: all need an order
+  bool blocking = true;
+  int64_t calls = 0;  // transfers that ran; used by the thread of the GPU only
+  // Copied by each transfer that is queued or part of a graph.
+  std::shared_ptr<const char> use = std::make_shared<char>();
+  // The last call, while it is in progress: a transfer to queue, if there is one. Used by one thread at a time.
+  bool in_progress = false;
+  std::vector<Part> parts = {};
+  cudaStream_t stream = nullptr;
+  bool aborted = false;  // guarded by the world
 };
 
 uint64_t AddressOf(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
@@ -133,6 +140,7 @@ class NcclState {
 
   const NcclTable& table() const { return table_; }
   void SetAsyncError(ncclResult_t error) { async_error_ = error; }
+  void StallCalls() { stalls_ = true; }
   int64_t num_transfers() const { return num_transfers_; }
   std::string LastViolation() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -153,6 +161,19 @@ class NcclState {
     return absl::IsInvalidArgument(status) ? ncclInvalidArgument : ncclInvalidUsage;
   }
 
+  ncclResult_t Result(const absl::StatusOr<ncclResult_t>& result) {
+    return result.ok() ? *result : Result(result.status());
+  }
+
+  // Returns a communicator of which no call is in progress.
+  absl::StatusOr<Communicator*> FindReady(ncclComm_t handle) {
+    COTAN_ASSIGN_OR_RETURN(Communicator* const communicator, Find(handle));
+    if (communicator->in_progress) {
+      return absl::InvalidArgumentError("the communicator is used while its last call is in progress");
+    }
+    return communicator;
+  }
+
   absl::StatusOr<Communicator*> Find(ncclComm_t handle) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = communicators_.find(handle);
@@ -163,15 +184,44 @@ class NcclState {
     return found->second.get();
   }
 
-  absl::Status Join(ncclComm_t* handle, int size, const ncclUniqueId& id, int rank) {
+  absl::StatusOr<ncclResult_t> Join(ncclComm_t* handle, int size, const ncclUniqueId& id, int rank,
+                                    const ncclConfig_t& config) {
+    *handle = nullptr;
+    if (config.magic != ncclConfig_t().magic) return absl::InvalidArgumentError("the configuration is not initialized");
     const std::string name(id.internal, strnlen(id.internal, sizeof(id.internal)));
     auto communicator = std::make_unique<Communicator>();
     communicator->rank = rank;
+    communicator->blocking = config.blocking != 0;
+    communicator->in_progress = !communicator->blocking;
     COTAN_ASSIGN_OR_RETURN(communicator->group, world_.Join(name, size, rank, this));
+    if (communicator->blocking) COTAN_RETURN_IF_ERROR(world_.WaitForAll(*communicator->group));
     COTAN_ASSIGN_OR_RETURN(communicator->buffer, gpu_.memory().Allocate(kBufferBytes, "NCCL"));
+    const ncclResult_t result = communicator->blocking ? ncclSuccess : ncclInProgress;
     const std::lock_guard<std::mutex> lock(mutex_);
     *handle = reinterpret_cast<ncclComm_t>(communicator.get());
     communicators_[*handle] = std::move(communicator);
+    return result;
+  }
+
+  // Goes on with a call that is in progress. Returns what it returns.
+  absl::StatusOr<ncclResult_t> Progress(Communicator& communicator) {
+    if (async_error_ != ncclSuccess) return async_error_.load();
+    if (!communicator.in_progress) return ncclSuccess;
+    if (stalls_ || !world_.HasAll(*communicator.group)) return ncclInProgress;
+    const std::vector<Part> parts = std::exchange(communicator.parts, {});
+    communicator.in_progress = !parts.empty();
+    if (parts.empty()) return ncclSuccess;
+    COTAN_RETURN_IF_ERROR(Enqueue(communicator, communicator.stream, parts));
+    return ncclInProgress;
+  }
+
+  absl::Status Destroy(ncclComm_t handle) {
+    COTAN_ASSIGN_OR_RETURN(Communicator* const communicator, FindReady(handle));
+    if (communicator->use.use_count() > 1) {
+      return absl::FailedPreconditionError("transfers of the communicator are queued, or part of a graph");
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ended_.insert(handle);
     return absl::OkStatus();
   }
 
@@ -185,16 +235,11 @@ class NcclState {
       world_.NewId().copy(id->internal, sizeof(id->internal) - 1);
       return ncclSuccess;
     };
-    table_.ncclCommInitRank = [this](ncclComm_t* handle, int size, ncclUniqueId id, int rank) {
-      return Result(Join(handle, size, id, rank));
+    table_.ncclCommInitRankConfig = [this](ncclComm_t* handle, int size, ncclUniqueId id, int rank,
+                                           ncclConfig_t* config) {
+      return Result(Join(handle, size, id, rank, *config));
     };
-    table_.ncclCommDestroy = [this](ncclComm_t handle) {
-      const absl::StatusOr<Communicator*> found = Find(handle);
-      if (!found.ok()) return Result(found.status());
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ended_.insert(handle);
-      return ncclSuccess;
-    };
+    table_.ncclCommDestroy = [this](ncclComm_t handle) { return Result(Destroy(handle)); };
     table_.ncclCommAbort = [this](ncclComm_t handle) {
       const absl::StatusOr<Communicator*> found = Find(handle);
       if (!found.ok()) return Result(found.status());
@@ -204,7 +249,7 @@ class NcclState {
     table_.ncclCommGetAsyncError = [this](ncclComm_t handle, ncclResult_t* error) {
       const absl::StatusOr<Communicator*> found = Find(handle);
       if (!found.ok()) return Result(found.status());
-      *error = async_error_;
+      *error = Result(Progress(**found));
       return ncclSuccess;
     };
     table_.ncclGetErrorString = [](ncclResult_t result) {
@@ -248,8 +293,8 @@ class NcclState {
   }
 
   // Adds a part to the group, or queues it.
-  absl::Status Add(const Part& part, ncclComm_t handle, cudaStream_t stream) {
-    COTAN_ASSIGN_OR_RETURN(Communicator* const communicator, Find(handle));
+  absl::StatusOr<ncclResult_t> Add(const Part& part, ncclComm_t handle, cudaStream_t stream) {
+    COTAN_ASSIGN_OR_RETURN(Communicator* const communicator, FindReady(handle));
     if (part.type != ncclInt32 && part.type != ncclFloat32 && part.type != ncclFloat64) {
       return absl::InvalidArgumentError(absl::StrCat("type ", static_cast<int>(part.type), " is unknown"));
     }
@@ -263,18 +308,31 @@ class NcclState {
     pending_communicator_ = communicator;
     pending_stream_ = stream;
     pending_.push_back(part);
-    return in_group_ ? absl::OkStatus() : Queue();
+    if (in_group_) return ncclSuccess;
+    return Queue();
   }
 
-  // Queues what was added as one transfer.
-  absl::Status Queue() {
-    const std::vector<Part> parts = std::exchange(pending_, {});
-    if (parts.empty()) return absl::OkStatus();
-    Communicator* const communicator = pending_communicator_;
-    COTAN_RETURN_IF_ERROR(gpu_.EnqueueHostFunction(pending_stream_, absl::StrCat("NCCL: ", parts[0].Description()),
-                                                   [this, communicator, parts](DeviceMemory& memory) {
-                                                     return Transfer(world_, *communicator, memory).Run(parts);
-                                                   }));
+  // Queues what was added as one transfer, or begins to.
+  absl::StatusOr<ncclResult_t> Queue() {
+    std::vector<Part> parts = std::exchange(pending_, {});
+    if (parts.empty()) return ncclSuccess;
+    Communicator& communicator = *pending_communicator_;
+    if (communicator.blocking) {
+      COTAN_RETURN_IF_ERROR(Enqueue(communicator, pending_stream_, parts));
+      return ncclSuccess;
+    }
+    communicator.in_progress = true;
+    communicator.parts = std::move(parts);
+    communicator.stream = pending_stream_;
+    return ncclInProgress;
+  }
+
+  absl::Status Enqueue(Communicator& communicator, cudaStream_t stream, const std::vector<Part>& parts) {
+    COTAN_RETURN_IF_ERROR(
+        gpu_.EnqueueHostFunction(stream, absl::StrCat("NCCL: ", parts[0].Description()),
+                                 [this, &communicator, parts, use = communicator.use](DeviceMemory& memory) {
+                                   return Transfer(world_, communicator, memory).Run(parts);
+                                 }));
     ++num_transfers_;
     return absl::OkStatus();
   }
@@ -288,6 +346,7 @@ class NcclState {
   std::string violation_;                                              // guarded by mutex_
   std::string returned_;                                               // guarded by mutex_
   std::atomic<ncclResult_t> async_error_ = ncclSuccess;
+  std::atomic<bool> stalls_ = false;
   std::atomic<int64_t> num_transfers_ = 0;
   // Used by the thread of the GPU only:
   bool in_group_ = false;
@@ -303,6 +362,7 @@ SimNccl::SimNccl(SimNcclNetwork& network, SimGpu& gpu) : state_(std::make_unique
 SimNccl::~SimNccl() = default;
 
 const NcclTable& SimNccl::table() const { return state_->table(); }
+void SimNccl::StallCalls() { state_->StallCalls(); }
 void SimNccl::SetAsyncError(ncclResult_t error) { state_->SetAsyncError(error); }
 std::string SimNccl::LastViolation() const { return state_->LastViolation(); }
 int64_t SimNccl::num_transfers() const { return state_->num_transfers(); }

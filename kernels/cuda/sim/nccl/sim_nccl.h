@@ -37,9 +37,13 @@ class NcclState;
 // the same call of its communicator, with the same type and count; all transfers of a communicator are ordered by
 // streams or the graph; operands are in live allocations, and what is sent was written before.
 //
+// A call for a communicator that was made with blocking = 0 returns ncclInProgress. It goes on when
+// ncclCommGetAsyncError is called, which queues a transfer, and is complete at the next one.
+//
 // A transfer runs when something demands it, as all work of a SimGpu, and then waits for the messages of other ranks:
 // each rank needs a thread, and all of them wait for their GPUs after the same transfers. After ncclCommAbort, which
-// any thread may call, it ends and leaves bytes 0xff.
+// any thread may call, it ends and leaves bytes 0xff. ncclCommDestroy fails while transfers of the communicator are
+// queued or part of a graph, for which the library waits.
 //
 // A call that fails returns ncclInvalidArgument or ncclInvalidUsage; ncclGetLastError says why.
 //
@@ -56,6 +60,9 @@ class SimNccl {
 
   // The functions. They may be called as long as this object lives.
   const nccl::NcclTable& table() const;
+
+  // Keeps calls in progress, as if another rank did not answer while it is connected.
+  void StallCalls();
 
   // Makes ncclCommGetAsyncError report `error`.
   void SetAsyncError(nccl::ncclResult_t error);

@@ -37,8 +37,16 @@ class Rank {
   }
   ~Rank() { gpu_->device().Free(memory_, kBytes); }
 
-  ncclResult_t Join(const ncclUniqueId& id, int ranks = 2) {
-    return table().ncclCommInitRank(&communicator_, ranks, id, number_);
+  ncclResult_t Join(const ncclUniqueId& id, int ranks = 2, int blocking = 1) {
+    ncclConfig_t config;
+    config.blocking = blocking;
+    return table().ncclCommInitRankConfig(&communicator_, ranks, id, number_, &config);
+  }
+  // Returns the result of the last call.
+  ncclResult_t Poll() {
+    ncclResult_t result = ncclInternalError;
+    EXPECT_EQ(table().ncclCommGetAsyncError(communicator_, &result), ncclSuccess);
+    return result;
   }
   void Set(const std::array<float, 2 * kCount>& values) {
     ASSERT_TRUE(device().CopyFromHost(memory_, values.data(), kBytes).ok());
@@ -131,6 +139,42 @@ TEST_F(SimNcclTest, AGroupOfSendsAndReceivesIsOneTransferAlsoInAGraph) {
       EXPECT_THAT(*values, ElementsAre(sent, sent, sent, sent, received, received, received, received));
     }
   });
+}
+
+TEST_F(SimNcclTest, CallsGoOnWhenTheyAreAskedForIfTheyDoNotBlock) {
+  const ncclUniqueId id = {"both"};
+  Rank rank(network_, 0), other(network_, 1);
+  rank.Set({});
+  ASSERT_EQ(rank.Join(id, /*ranks=*/2, /*blocking=*/0), ncclInProgress);
+  EXPECT_EQ(rank.Poll(), ncclInProgress);
+  EXPECT_EQ(rank.Gather(), ncclInvalidArgument);
+  EXPECT_THAT(rank.nccl().LastViolation(), HasSubstr("in progress"));
+  ASSERT_EQ(other.Join(id, /*ranks=*/2, /*blocking=*/0), ncclInProgress);
+  EXPECT_EQ(rank.Poll(), ncclSuccess);
+  ASSERT_EQ(rank.Gather(), ncclInProgress);
+  EXPECT_EQ(rank.nccl().num_transfers(), 0);
+  EXPECT_EQ(rank.Poll(), ncclInProgress);
+  EXPECT_EQ(rank.nccl().num_transfers(), 1);
+  EXPECT_EQ(rank.Poll(), ncclSuccess);
+  rank.nccl().StallCalls();
+  ASSERT_EQ(rank.Gather(), ncclInProgress);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(rank.Poll(), ncclInProgress);
+  EXPECT_EQ(rank.table().ncclCommAbort(rank.communicator()), ncclSuccess);
+}
+
+TEST_F(SimNcclTest, ACommunicatorIsNotDestroyedBeforeItsGraphs) {
+  const ncclUniqueId id = {"alone"};
+  Rank rank(network_, 0);
+  ASSERT_EQ(rank.Join(id, /*ranks=*/1), ncclSuccess);
+  rank.Set({});
+  auto work = rank.device().Record([&]() -> absl::Status { return rank.table().ToStatus(rank.Gather(), "Gather()"); });
+  ASSERT_TRUE(work.ok()) << work.status();
+  ASSERT_TRUE((*work)->Run().ok());
+  EXPECT_TRUE(rank.Get().ok());
+  EXPECT_EQ(rank.table().ncclCommDestroy(rank.communicator()), ncclInvalidUsage);
+  EXPECT_THAT(rank.nccl().LastViolation(), HasSubstr("part of a graph"));
+  *work = nullptr;
+  EXPECT_EQ(rank.table().ncclCommDestroy(rank.communicator()), ncclSuccess);
 }
 
 TEST_F(SimNcclTest, RanksThatTransferDifferentSizesAreFound) {
