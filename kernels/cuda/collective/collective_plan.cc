@@ -101,12 +101,21 @@ absl::Status AppendCopies(absl::Span<const TensorSpec> tensors, Direction direct
   return absl::OkStatus();
 }
 
+constexpr char kMarkBody[] = R"(  if (threadIdx.x != 0) return;
+  int* const own = marks + 2 * group[1];
+  own[0] = static_cast<int>(group[3]);
+  own[1] = record->op != 0 ? 1 : 0;
+)";
+
 // The body of the sum's kernel; T is the element type.
 constexpr absl::string_view kSumBody = R"(  const long long ranks = group[0], rank = group[1], count = group[2];
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    long long other = 0;
-    while (other < ranks && (other == rank || marks[other] == 0)) ++other;
-    if (other < ranks) cotan::RecordError(record, op, other, 0);
+    for (long long other = 0; other < ranks; ++other) {
+      const bool same = marks[2 * other] == marks[2 * rank];
+      if (other == rank || (same && marks[2 * other + 1] == 0)) continue;
+      cotan::RecordError(record, op, other, same ? 0 : 1);
+      break;
+    }
   }
   T* const own = bucket + rank * count;
   const long long i = blockIdx.x * 256LL + threadIdx.x;
@@ -115,11 +124,18 @@ constexpr absl::string_view kSumBody = R"(  const long long ranks = group[0], ra
   for (long long r = 1; r < ranks; ++r) sum += r == rank ? own[i] : received[r * count + i];
 )";
 
-absl::Status ErrorOfRank(int64_t rank, int64_t /*value*/) {
+// `value`: 1 if the rank runs another collective.
+absl::Status ErrorOfRank(int64_t rank, int64_t value) {
+  if (value == 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank,
+                     " runs another collective: the ranks call methods in different orders, or a call of one of them "
+                     "failed between two collectives; end all ranks and restart them from a checkpoint"));
+  }
   return absl::FailedPreconditionError(
       absl::StrCat("rank ", rank,
-                   " has an error of values, which its own call returns; this rank's states are left as "
-                   "they are, too"));
+                   " has an error of values, its own or of another rank, which its next call that waits returns; the "
+                   "states of all ranks are left as they are until then"));
 }
 
 }  // namespace
@@ -144,7 +160,7 @@ absl::StatusOr<KernelPlan> PlanMark() {
                                      .parameters = {{"const long long* group", InputArgument(0)},
                                                     {"int* marks", OutputArgument(0)},
                                                     {"const cotan::ErrorRecord* record", ErrorRecordArgument()}},
-                                     .body = "  if (threadIdx.x == 0) marks[group[1]] = record->op != 0 ? 1 : 0;\n",
+                                     .body = kMarkBody,
                                      .threads = 32}));
   plan.steps.push_back(std::move(launch));
   return plan;

@@ -4,8 +4,8 @@
 // number of ranks. Buffers, for W ranks and shards of n elements:
 //   bucket    [W * n]    the tensors one after another, then padding
 //   received  [W * n]    the rank's own shard of each rank, except of itself
-//   marks     i32[W]     not 0: the rank had an error of values before
-//   group     i64[3]     W, the rank's number, n
+//   marks     i32[W, 2]  of each rank: which collective it runs; not 0 if it had an error of values before
+//   group     i64[4]     W, the rank's number, n, which collective this is
 //
 //   PlanPack, PlanMark -> messages -> PlanSum -> messages -> PlanUnpack
 #ifndef COTAN_KERNELS_CUDA_COLLECTIVE_COLLECTIVE_PLAN_H_
@@ -30,12 +30,12 @@ absl::StatusOr<KernelPlan> PlanPack(absl::Span<const TensorSpec> tensors);
 // KernelRequest::guarded_outputs. Errors as PlanPack().
 absl::StatusOr<KernelPlan> PlanUnpack(absl::Span<const TensorSpec> tensors, bool guarded);
 
-// Sets the rank's element of the marks, output 0, to whether an op of this rank has failed. Input 0: the group.
+// Sets the rank's elements of the marks, output 0. Input 0: the group.
 absl::StatusOr<KernelPlan> PlanMark();
 
 // Replaces the rank's shard of the bucket, output 0, by the sum of all ranks' in their order, divided by W if `mean`.
-// Inputs: received, marks, group. If another rank has a mark, the kernel records an error at the number of that rank,
-// so that guarded outputs are left as they are on all ranks. `dtype` is f32 or f64.
+// Inputs: received, marks, group. If another rank had an error or runs another collective, the kernel records an error
+// at the number of that rank, so that guarded outputs are left as they are on all ranks. `dtype` is f32 or f64.
 absl::StatusOr<KernelPlan> PlanSum(DType dtype, bool mean, int64_t shard_elements);
 
 // Plans a SHARD: copies the elements of the inputs from `first` on to output 0, and zeros behind the last one.

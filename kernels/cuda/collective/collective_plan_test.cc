@@ -103,14 +103,16 @@ TEST(CollectivePlanTest, GuardedTensorsAreLeftAsTheyAreAfterAnError) {
   EXPECT_THAT(state.Values(), ElementsAre(1, 2));
 }
 
+constexpr double kOp = -5;  // which collective runs
+
 // Runs the sum of three ranks on rank 1, whose shard has `elements`. Returns the bucket.
 absl::StatusOr<std::vector<double>> SumOfThree(DType dtype, bool mean, const std::vector<double>& received,
                                                const std::vector<double>& own_bucket, std::vector<double> marks) {
   const int64_t elements = static_cast<int64_t>(own_bucket.size()) / 3;
   HostTensor from(dtype, {3 * elements}, received);
   HostTensor bucket(dtype, {3 * elements}, own_bucket);
-  HostTensor all_marks(DType::kInt32, {3}, marks);
-  HostTensor group(DType::kInt64, {3}, {3, 1, static_cast<double>(elements)});
+  HostTensor all_marks(DType::kInt32, {3, 2}, marks);
+  HostTensor group(DType::kInt64, {4}, {3, 1, static_cast<double>(elements), kOp});
   const serialization::Op op = CollectiveOp(serialization::Collective::ALL_REDUCE);
   const auto plan = [&](const KernelRequest&) { return PlanSum(dtype, mean, elements); };
   const auto result = RunPlan(plan, op, {&from, &all_marks, &group, &bucket}, {&bucket});
@@ -126,8 +128,8 @@ TEST(CollectivePlanTest, ASumHasTheOrderOfTheRanks) {
   for (double& value : received) value = draw(random);
   for (double& value : bucket) value = draw(random);
   for (const bool mean : {false, true}) {
-    const auto f32 = SumOfThree(DType::kFloat32, mean, received, bucket, {0, 0, 0});
-    const auto f64 = SumOfThree(DType::kFloat64, mean, received, bucket, {0, 0, 0});
+    const auto f32 = SumOfThree(DType::kFloat32, mean, received, bucket, {kOp, 0, kOp, 0, kOp, 0});
+    const auto f64 = SumOfThree(DType::kFloat64, mean, received, bucket, {kOp, 0, kOp, 0, kOp, 0});
     ASSERT_TRUE(f32.ok()) << f32.status();
     ASSERT_TRUE(f64.ok()) << f64.status();
     std::vector<double> expected32 = bucket, expected64 = bucket;
@@ -144,22 +146,29 @@ TEST(CollectivePlanTest, ASumHasTheOrderOfTheRanks) {
 
 TEST(CollectivePlanTest, AMarkOfAnotherRankIsAnErrorThatNamesIt) {
   const std::vector<double> zeros(6);
-  const absl::Status other = SumOfThree(DType::kFloat32, false, zeros, zeros, {0, 0, 1}).status();
+  const absl::Status other = SumOfThree(DType::kFloat32, false, zeros, zeros, {kOp, 0, kOp, 0, kOp, 1}).status();
   EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition) << other;
   EXPECT_THAT(std::string(other.message()), HasSubstr("rank 2 has an error of values"));
   // Its own error is recorded already.
-  EXPECT_TRUE(SumOfThree(DType::kFloat32, false, zeros, zeros, {0, 1, 0}).ok());
+  EXPECT_TRUE(SumOfThree(DType::kFloat32, false, zeros, zeros, {kOp, 0, kOp, 1, kOp, 0}).ok());
 }
 
-TEST(CollectivePlanTest, ARankMarksThatAnOpHasFailed) {
+TEST(CollectivePlanTest, ARankThatRunsAnotherCollectiveIsAnErrorThatNamesIt) {
+  const std::vector<double> zeros(6);
+  const absl::Status other = SumOfThree(DType::kFloat32, false, zeros, zeros, {6, 0, kOp, 0, kOp, 0}).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("rank 0 runs another collective"));
+}
+
+TEST(CollectivePlanTest, ARankMarksWhatItRunsAndWhetherAnOpHasFailed) {
   const serialization::Op op = CollectiveOp(serialization::Collective::ALL_REDUCE);
   const auto plan = [](const KernelRequest&) { return PlanMark(); };
   for (const bool failed : {false, true}) {
-    HostTensor group(DType::kInt64, {3}, {3, 1, 10});
-    HostTensor marks(DType::kInt32, {3}, {7, 7, 7});
+    HostTensor group(DType::kInt64, {4}, {3, 1, 10, kOp});
+    HostTensor marks(DType::kInt32, {3, 2}, {7, 7, 7, 7, 7, 7});
     const auto result = RunPlan(plan, op, {&group, &marks}, {&marks}, {.failed_before = failed});
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_THAT(marks.Values(), ElementsAre(7, failed ? 1 : 0, 7));
+    EXPECT_THAT(marks.Values(), ElementsAre(7, 7, kOp, failed ? 1 : 0, 7, 7));
   }
 }
 

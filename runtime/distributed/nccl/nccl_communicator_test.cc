@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/test_seed.h"
@@ -42,14 +43,10 @@ using ::testing::HasSubstr;
 using testing::TestSeed;
 using Specs = std::vector<TensorSpec>;
 
-absl::StatusOr<std::unique_ptr<Kernel>> Prepare(GpuRank& rank, const Op& op, const Specs& inputs,
-                                                const Specs& outputs) {
-  return rank.communicator().Prepare({.op = op,
-                                      .inputs = inputs,
-                                      .outputs = outputs,
-                                      .symbols = {},
-                                      .device = &rank.device(),
-                                      .name = op.collective().starts() ? "start" : "collective"});
+absl::StatusOr<std::unique_ptr<Kernel>> Prepare(GpuRank& rank, const Op& op, const Specs& inputs, const Specs& outputs,
+                                                absl::string_view name = "collective") {
+  return rank.communicator().Prepare(
+      {.op = op, .inputs = inputs, .outputs = outputs, .symbols = {}, .device = &rank.device(), .name = name});
 }
 
 // Elements in memory of a GPU.
@@ -254,11 +251,12 @@ TEST(NcclCommunicatorTest, ARecordingWithoutBranchesIsTheSame) {
 // An all-reduce of two numbers that is queued, and not waited for.
 class QueuedReduce {
  public:
-  explicit QueuedReduce(GpuRank& rank) : array_(rank, {1, 2}), memory_(array_.memory()) {
+  explicit QueuedReduce(GpuRank& rank, absl::string_view name = "collective")
+      : array_(rank, {1, 2}), memory_(array_.memory()) {
     Op op;
     op.mutable_collective()->set_function(Collective::ALL_REDUCE);
     const Specs specs = {Vector(DType::kFloat32, 2)};
-    kernel_ = *Prepare(rank, op, specs, specs);
+    kernel_ = *Prepare(rank, op, specs, specs, name);
   }
   absl::Status Run() { return kernel_->Run({.inputs = &memory_, .outputs = &memory_}); }
 
@@ -289,6 +287,18 @@ TEST(NcclCommunicatorTest, ARankThatHasEndedIsNamedByTheOthers) {
     const Array<float> other(rank, {3, 4});
     EXPECT_EQ(rank.device().CopyToHost(numbers.data(), other.memory(), sizeof(numbers)), status);
     while (rank.nccl().num_aborted() == 0) std::this_thread::yield();
+  });
+}
+
+TEST(NcclCommunicatorTest, RanksThatRunDifferentCollectivesGetNoResults) {
+  GpuRanks ranks(2);
+  ranks.RunJoined({}, [](GpuRank& rank) {
+    QueuedReduce reduce(rank, rank.number() == 0 ? "train_step" : "apply_optimizer");
+    ASSERT_TRUE(reduce.Run().ok());
+    const absl::Status status = rank.device().Synchronize();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(rank.number() == 0 ? "rank 1 runs another collective" : "rank 0 runs another collective"));
   });
 }
 

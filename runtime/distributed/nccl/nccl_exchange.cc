@@ -48,8 +48,8 @@ absl::Status NcclExchange::AllocateBuffers() {
   COTAN_ASSIGN_OR_RETURN(bucket_, DeviceBlock::Zeros(device_, bytes));
   if (spec_.kind == ExchangeSpec::Kind::kAllGather) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(received_, DeviceBlock::Zeros(device_, bytes));
-  COTAN_ASSIGN_OR_RETURN(marks_, DeviceBlock::Zeros(device_, static_cast<size_t>(group_.size()) * sizeof(int32_t)));
-  const std::array<int64_t, 3> numbers = {group_.size(), group_.rank(), spec_.shard_elements};
+  COTAN_ASSIGN_OR_RETURN(marks_, DeviceBlock::Zeros(device_, static_cast<size_t>(group_.size()) * 2 * sizeof(int32_t)));
+  const std::array<int64_t, 4> numbers = {group_.size(), group_.rank(), spec_.shard_elements, spec_.op};
   COTAN_ASSIGN_OR_RETURN(numbers_, DeviceBlock::Zeros(device_, sizeof(numbers)));
   return device_.CopyFromHost(numbers_->address(), numbers.data(), sizeof(numbers));
 }
@@ -57,8 +57,8 @@ absl::Status NcclExchange::AllocateBuffers() {
 absl::Status NcclExchange::PrepareKernels(const KernelRequest& request) {
   const bool gathers = spec_.kind == ExchangeSpec::Kind::kAllGather;
   const TensorSpec bucket = Vector(spec_.dtype, gathers ? spec_.shard_elements : bucket_elements());
-  const TensorSpec marks = Vector(DType::kInt32, group_.size());
-  const TensorSpec numbers = Vector(DType::kInt64, 3);
+  const TensorSpec marks = Vector(DType::kInt32, 2 * group_.size());
+  const TensorSpec numbers = Vector(DType::kInt64, 4);
   const auto prepare = [&](const auto& plan, absl::Span<const TensorSpec> inputs,
                            const TensorSpec& output) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     COTAN_RETURN_IF_ERROR(plan.status());

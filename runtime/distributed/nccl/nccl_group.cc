@@ -238,10 +238,10 @@ absl::Status NcclGroup::SendAndReceive(const ExchangeSpec& spec, int other, cons
     COTAN_NCCL_RETURN_IF_ERROR(table_,
                                ncclRecv(received + offset, count, type, other, communicator_, device_.stream()));
   }
-  COTAN_NCCL_RETURN_IF_ERROR(table_,
-                             ncclSend(marks + rank_, 1, cuda::nccl::ncclInt32, other, communicator_, device_.stream()));
-  COTAN_NCCL_RETURN_IF_ERROR(table_,
-                             ncclRecv(marks + other, 1, cuda::nccl::ncclInt32, other, communicator_, device_.stream()));
+  COTAN_NCCL_RETURN_IF_ERROR(table_, ncclSend(marks + std::ptrdiff_t{2} * rank_, 2, cuda::nccl::ncclInt32, other,
+                                              communicator_, device_.stream()));
+  COTAN_NCCL_RETURN_IF_ERROR(table_, ncclRecv(marks + std::ptrdiff_t{2} * other, 2, cuda::nccl::ncclInt32, other,
+                                              communicator_, device_.stream()));
   return absl::OkStatus();
 }
 

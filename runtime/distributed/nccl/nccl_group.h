@@ -54,8 +54,8 @@ class NcclGroup final : public cuda::PeerGuard {
   int64_t num_queued() const override { return num_queued_; }
 
   // Queue messages on the stream of the device. Errors of Queue(); Internal: NCCL failed.
-  // Sends each rank its shard of `bucket` and this rank's element of `marks`, one per rank; writes what the others sent
-  // to their places in `received` and `marks`.
+  // Sends each rank its shard of `bucket` and this rank's elements of `marks`, two per rank; writes what the others
+  // sent to their places in `received` and `marks`.
   absl::Status ScatterShards(const ExchangeSpec& spec, const char* bucket, char* received, int32_t* marks);
   // Sends all ranks this rank's shard of `bucket`, and writes theirs to it.
   absl::Status GatherShards(const ExchangeSpec& spec, char* bucket);
