@@ -36,7 +36,7 @@ class WaitKernel final : public Kernel {
       : exchange_(std::move(exchange)), unpack_(std::move(unpack)) {}
 
   absl::Status Run(const KernelArgs& args) override {
-    void* const result = exchange_->result();
+    void* const result = exchange_->TakeResult();
     return unpack_->Run({.inputs = &result, .outputs = args.outputs});
   }
 

@@ -302,6 +302,24 @@ TEST(NcclCommunicatorTest, RanksThatRunDifferentCollectivesGetNoResults) {
   });
 }
 
+TEST(NcclCommunicatorTest, ACollectiveWhoseStartWasNotWaitedForIsRefused) {
+  GpuRanks ranks(1);
+  ranks.RunJoined({}, [](GpuRank& rank) {
+    const Array<float> array(rank, {1, 2});
+    Op op;
+    op.mutable_collective()->set_function(Collective::ALL_REDUCE);
+    op.mutable_collective()->set_starts(true);
+    const auto start = Prepare(rank, op, {Vector(DType::kFloat32, 2)}, {Token()});
+    ASSERT_TRUE(start.ok()) << start.status();
+    void* const memory = array.memory();
+    void* token = nullptr;
+    EXPECT_TRUE((*start)->Run({.inputs = &memory, .outputs = &token}).ok());
+    const absl::Status again = (*start)->Run({.inputs = &memory, .outputs = &token});
+    EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition) << again;
+    EXPECT_THAT(std::string(again.message()), HasSubstr("between the start of a collective and its end"));
+  });
+}
+
 TEST(NcclCommunicatorTest, ARankThatDoesNotTakePartIsATimeout) {
   GpuRanks ranks(2);
   ranks.RunJoined({.timeout = absl::Milliseconds(50)}, [](GpuRank& rank) {

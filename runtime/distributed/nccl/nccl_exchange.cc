@@ -74,6 +74,17 @@ absl::Status NcclExchange::PrepareKernels(const KernelRequest& request) {
 }
 
 absl::Status NcclExchange::Start(void* const* inputs) {
+  if (is_started_) {
+    return absl::FailedPreconditionError(
+        "an earlier call failed between the start of a collective and its end, so that the ranks no longer run the "
+        "same collectives: end all ranks and restart them from a checkpoint");
+  }
+  COTAN_RETURN_IF_ERROR(QueueAll(inputs));
+  is_started_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status NcclExchange::QueueAll(void* const* inputs) {
   const bool gathers = spec_.kind == ExchangeSpec::Kind::kAllGather;
   void* const target = gathers ? own_shard() : bucket_->address();
   COTAN_RETURN_IF_ERROR(pack_->Run({.inputs = inputs, .outputs = &target}));
@@ -114,7 +125,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> NcclExchange::NewUnpackKernel(const Kern
   return cuda::CudaKernel::Create(device_, plan, request.name, {&own, 1});
 }
 
-void* NcclExchange::result() const {
+void* NcclExchange::TakeResult() {
+  is_started_ = false;
   return spec_.kind == ExchangeSpec::Kind::kReduceScatter ? own_shard() : bucket_->address();
 }
 

@@ -47,18 +47,20 @@ class NcclExchange {
                                                               const ExchangeSpec& spec, const KernelRequest& request);
 
   // Queues everything up to the result. `inputs` has the address of each.
+  // FailedPrecondition: the result of the last run was not taken, since a call failed in between.
   absl::Status Start(void* const* inputs);
 
   // Returns the kernel that copies the result to the outputs of `request`. The exchange outlives it.
   absl::StatusOr<std::unique_ptr<Kernel>> NewUnpackKernel(const KernelRequest& request) const;
   // Returns where the result begins: the rank's shard of a REDUCE_SCATTER, else the bucket.
-  void* result() const;
+  void* TakeResult();
 
  private:
   NcclExchange(NcclGroup& group, cuda::CudaDevice& device, const ExchangeSpec& spec)
       : group_(group), device_(device), spec_(spec) {}
   absl::Status AllocateBuffers();
   absl::Status PrepareKernels(const KernelRequest& request);
+  absl::Status QueueAll(void* const* inputs);
   absl::Status ReduceShards();
   absl::Status GatherShards();
   int64_t bucket_elements() const { return spec_.shard_elements * group_.size(); }
@@ -75,6 +77,7 @@ class NcclExchange {
   std::unique_ptr<DeviceBlock> received_, marks_, numbers_;
   std::unique_ptr<Kernel> mark_, sum_;
   std::unique_ptr<Kernel> pack_;
+  bool is_started_ = false;  // the result was not taken yet
 };
 
 }  // namespace cotan
