@@ -81,8 +81,8 @@ constexpr DType kDType = std::is_same_v<T, double> ? DType::kFloat64 : DType::kF
 TensorSpec Vector(DType dtype, int64_t elements) { return {dtype, {{elements}, {1}, 0}}; }
 TensorSpec Token() { return {DType::kBool, {{0}, {1}, 0}}; }
 
-// One is not row-major.
-Specs BucketSpecs(DType dtype) { return {{dtype, {{3, 5}, {1, 3}, 0}}, Vector(dtype, 7), {dtype, {{}, {}, 0}}}; }
+// One is not row-major. Together they have 21 elements, so that shards of two and of three ranks are not aligned.
+Specs BucketSpecs(DType dtype) { return {{dtype, {{3, 5}, {1, 3}, 0}}, Vector(dtype, 5), {dtype, {{}, {}, 0}}}; }
 
 // The content of the tensors of BucketSpecs() on one rank.
 template <typename T>
@@ -126,7 +126,7 @@ class Expected {
   std::vector<T> ShardOfSum(int rank) const { return ShardOf(sum_, rank); }
   Tensors<T> Sum() const { return Unpacked(sum_); }
   Tensors<T> Gathered() const { return Unpacked(gathered_); }
-  static Tensors<T> Empty() { return {.values = {std::vector<T>(15), std::vector<T>(7), std::vector<T>(1)}}; }
+  static Tensors<T> Empty() { return {.values = {std::vector<T>(15), std::vector<T>(5), std::vector<T>(1)}}; }
 
  private:
   std::vector<T> ShardOf(const std::vector<T>& bucket, int rank) const {
@@ -299,6 +299,24 @@ TEST(NcclCommunicatorTest, RanksThatRunDifferentCollectivesGetNoResults) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr(rank.number() == 0 ? "rank 1 runs another collective" : "rank 0 runs another collective"));
+  });
+}
+
+TEST(NcclCommunicatorTest, ABucketWithoutElementsCarriesErrors) {
+  GpuRanks ranks(2);
+  ranks.RunJoined({}, [](GpuRank& rank) {
+    Op op;
+    op.mutable_collective()->set_function(Collective::ALL_REDUCE);
+    const Specs specs = {Vector(DType::kFloat32, 0)};
+    void* const none = nullptr;
+    for (const bool differ : {false, true}) {
+      const bool is_other = differ && rank.number() == 1;
+      const auto kernel = Prepare(rank, op, specs, specs, is_other ? "apply_optimizer" : "train_step");
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      EXPECT_TRUE((*kernel)->Run({.inputs = &none, .outputs = &none}).ok());
+      const absl::Status status = rank.device().Synchronize();
+      EXPECT_EQ(status.code(), differ ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk) << status;
+    }
   });
 }
 
