@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -148,9 +149,9 @@ std::map<std::string, std::vector<float>> FloatStates(const Session& session) {
   return states;
 }
 
-// Trains all steps. Returns a result for each rank.
-std::vector<GpuResult> TrainOnGpus(const std::string& program, const RankData& data, int count,
-                                   const Options& options) {
+// Trains all steps. Returns a result for each rank. Expects that steps are recorded if `records`.
+std::vector<GpuResult> TrainOnGpus(const std::string& program, const RankData& data, int count, const Options& options,
+                                   bool records) {
   std::vector<GpuResult> results(static_cast<size_t>(count));
   GpuRanks ranks(count, options);
   ranks.RunJoined({}, [&](GpuRank& rank) {
@@ -164,7 +165,7 @@ std::vector<GpuResult> TrainOnGpus(const std::string& program, const RankData& d
     }
     result.states = StateBytes(trainer->session());
     result.parameters = FloatStates(trainer->session());
-    EXPECT_EQ(rank.gpu().statistics().graph_launches > 0, options.records_work);
+    EXPECT_EQ(rank.gpu().statistics().graph_launches > 0, records);
   });
   return results;
 }
@@ -185,7 +186,9 @@ TEST_P(GpuDataParallel, EqualsTheWholeBatchInOneProcess) {
     losses.push_back(static_cast<float>(eager.Step(input, label)));
   }
 
-  const std::vector<GpuResult> results = TrainOnGpus(program, data, one.ranks, Recorded());
+  // With shards, a step checks on the host of which rank the states are.
+  const bool records = !one.parallel.shard_optimizer;
+  const std::vector<GpuResult> results = TrainOnGpus(program, data, one.ranks, Recorded(), records);
   for (const GpuResult& result : results) {
     ASSERT_EQ(result.losses.size(), losses.size());
     EXPECT_EQ(result.losses, results[0].losses);
@@ -200,14 +203,46 @@ TEST_P(GpuDataParallel, EqualsTheWholeBatchInOneProcess) {
     }
   }
   // Repeated with another order of streams and blocks, and without recordings.
-  const std::vector<GpuResult> again = TrainOnGpus(program, data, one.ranks, Recorded(/*seed=*/3));
-  const std::vector<GpuResult> queued = TrainOnGpus(program, data, one.ranks, Queued());
+  const std::vector<GpuResult> again = TrainOnGpus(program, data, one.ranks, Recorded(/*seed=*/3), records);
+  const std::vector<GpuResult> queued = TrainOnGpus(program, data, one.ranks, Queued(), /*records=*/false);
   for (size_t r = 0; r < results.size(); ++r) {
     EXPECT_EQ(again[r].losses, results[r].losses);
     EXPECT_EQ(again[r].states, results[r].states);
     EXPECT_EQ(queued[r].losses, results[r].losses);
     EXPECT_EQ(queued[r].states, results[r].states);
   }
+}
+
+TEST_P(GpuDataParallel, AnErrorOfValuesOnOneRankLeavesTheStatesOfAll) {
+  const GpuCase& one = GetParam();
+  const RankData data = DrawData(one.model, one.ranks, kBatch, kSteps, TestSeed());
+  const std::string program = CompileParallel(one.model, kBatch, one.optimizer, one.parallel);
+  ASSERT_FALSE(program.empty());
+  std::vector<float> losses(static_cast<size_t>(one.ranks));
+  GpuRanks ranks(one.ranks, Recorded());
+  ranks.RunJoined({}, [&](GpuRank& rank) {
+    absl::StatusOr<Trainer> trainer = Trainer::Create(rank, program);
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    Session& session = trainer->session();
+    for (int64_t step = 0; step < 3; ++step) ASSERT_TRUE(trainer->Step(data, step).ok());
+    const std::string states = StateBytes(session);
+    const int64_t shift = rank.number() == 1 ? 100 : 0;
+    ASSERT_TRUE(trainer->Queue(data, 3, shift).ok());
+    const absl::Status status = session.Synchronize();
+    if (rank.number() == 1) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    } else {
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+      EXPECT_TRUE(absl::StrContains(status.message(), "rank 1 has an error of values")) << status;
+    }
+    EXPECT_EQ(StateBytes(session), states);
+    EXPECT_TRUE(trainer->Step(data, 4).ok());
+    EXPECT_NE(StateBytes(session), states);
+    const absl::StatusOr<float> loss = trainer->Step(data, 5);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    losses[static_cast<size_t>(rank.number())] = *loss;
+  });
+  for (const float loss : losses) EXPECT_EQ(loss, losses[0]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, GpuDataParallel, ::testing::ValuesIn(Cases()),
@@ -264,9 +299,8 @@ TEST(GpuDataParallelTest, ARankNeedsNoCompilerIfTheKernelsAreInTheFile) {
   });
 }
 
-TEST(GpuDataParallelTest, AnErrorOfValuesOnOneRankLeavesTheStatesOfAll) {
+TEST(GpuDataParallelTest, StatesAreLeftUntilAllRanksHaveWaitedAfterAnErrorOfValues) {
   const TrainingSetup setup;
-  std::vector<std::map<std::string, std::vector<float>>> parameters(2);
   GpuRanks ranks(2, Recorded());
   ranks.RunJoined({}, [&](GpuRank& rank) {
     absl::StatusOr<Trainer> trainer = Trainer::Create(rank, setup.program);
@@ -274,33 +308,36 @@ TEST(GpuDataParallelTest, AnErrorOfValuesOnOneRankLeavesTheStatesOfAll) {
     Session& session = trainer->session();
     for (int64_t step = 0; step < 3; ++step) ASSERT_TRUE(trainer->Step(setup.data, step).ok());
     const std::string states = StateBytes(session);
-    const int64_t shift = rank.number() == 1 ? 100 : 0;
-    ASSERT_TRUE(trainer->Queue(setup.data, 3, shift).ok());
-    const absl::Status status = session.Synchronize();
-    if (rank.number() == 1) {
-      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    } else {
-      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-      EXPECT_TRUE(absl::StrContains(status.message(), "rank 1 has an error of values")) << status;
+    // The rank with the error waits after each step, the other one after both.
+    const bool has_error = rank.number() == 0;
+    EXPECT_TRUE(trainer->Queue(setup.data, 3, has_error ? 100 : 0).ok());
+    if (has_error) {
+      EXPECT_EQ(session.Synchronize().code(), absl::StatusCode::kInvalidArgument);
     }
+    EXPECT_TRUE(trainer->Queue(setup.data, 4).ok());
+    const absl::Status status = session.Synchronize();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), has_error ? "rank 1 has an error" : "rank 0 has an error"))
+        << status;
     EXPECT_EQ(StateBytes(session), states);
-    const absl::StatusOr<float> loss = trainer->Step(setup.data, 4);
+    const absl::StatusOr<float> loss = trainer->Step(setup.data, 5);
     EXPECT_TRUE(loss.ok()) << loss.status();
     EXPECT_NE(StateBytes(session), states);
-    parameters[static_cast<size_t>(rank.number())] = FloatStates(session);
   });
-  EXPECT_EQ(parameters[0], parameters[1]);
 }
 
 TEST(GpuDataParallelTest, TheOthersNameARankThatEndsAndAllResumeFromTheCheckpoint) {
   const TrainingSetup setup;
   constexpr int64_t kSaved = 3;  // steps before the checkpoint
-  const std::vector<GpuResult> uninterrupted = TrainOnGpus(setup.program, setup.data, 2, Recorded());
+  const std::vector<GpuResult> uninterrupted = TrainOnGpus(setup.program, setup.data, 2, Recorded(), /*records=*/true);
   const std::string checkpoint = absl::StrCat(NewFolder(), "/checkpoint.safetensors");
   {
     std::atomic<bool> is_saved = false;
     GpuRanks ranks(2, Recorded());
     ranks.RunJoined({}, [&](GpuRank& rank) {
+      const absl::Cleanup done = [&] {
+        if (rank.number() == 0) is_saved = true;  // on every path
+      };
       absl::StatusOr<Trainer> trainer = Trainer::Create(rank, setup.program);
       ASSERT_TRUE(trainer.ok()) << trainer.status();
       for (int64_t step = 0; step < kSaved; ++step) ASSERT_TRUE(trainer->Step(setup.data, step).ok());

@@ -40,6 +40,7 @@ void GpuRanks::RunJoined(const NcclOptions& options, const std::function<void(Gp
     const absl::Status joined = rank.Join(options);
     ASSERT_TRUE(joined.ok()) << joined;
     function(rank);
+    group_.Leave(rank.number());
     rank.Leave();
     EXPECT_EQ(rank.nccl().num_communicators(), 0) << rank.nccl().LastViolation();
   });

@@ -43,7 +43,7 @@ void ThreadGroup::End(int number) {
 
 void ThreadGroup::Leave(int number) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  left_ = absl::UnavailableError(absl::StrCat("rank ", number, " has left"));
+  left_.Update(absl::UnavailableError(absl::StrCat("rank ", number, " has left")));
 }
 
 absl::StatusOr<std::vector<std::string>> ThreadGroup::Gather(int number, absl::string_view bytes) {
