@@ -398,7 +398,9 @@ TEST_F(LinearAlgebraTest, MatricesThatAreNotFiniteGiveNan) {
     ASSERT_TRUE(RunOp(MakeLinearAlgebra, OpOf(LinearAlgebra::LU), {&x}, {&first, &pivots, &info}).ok());
     ASSERT_TRUE(RunOp(MakeLinearAlgebra, OpOf(LinearAlgebra::LU_SOLVE), {&first, &pivots, &b}, {&y}).ok());
     // A number divided by an infinite pivot is 0, as in LAPACK.
-    if (std::isnan(bad)) EXPECT_TRUE(std::isnan(y.Values()[0]));
+    if (std::isnan(bad)) {
+      EXPECT_TRUE(std::isnan(y.Values()[0]));
+    }
   }
 }
 

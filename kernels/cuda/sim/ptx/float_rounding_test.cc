@@ -28,12 +28,18 @@ TEST(FloatRoundingTest, HalvesSurviveDecodingAndEncoding) {
   }
 }
 
+#ifdef __aarch64__
+using CompilerHalf = __fp16;  // GCC 12 has no _Float16 for C++ there
+#else
+using CompilerHalf = _Float16;
+#endif
+
 TEST(FloatRoundingTest, AgreesWithTheCompiler) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 100000; ++i) {
     const auto value = static_cast<float>(std::bit_cast<float>(static_cast<uint32_t>(random())));
     if (std::isnan(value)) continue;
-    const auto half = std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+    const auto half = std::bit_cast<uint16_t>(static_cast<CompilerHalf>(value));
     EXPECT_EQ(EncodeFloat(value, kHalf, Rounding::kNearestEven), half) << value;
   }
 }
