@@ -136,10 +136,20 @@ class OpObserver : public VariableWatch {
     NodePtr grad_fn;
   };
 
+  // Returns the number of the tensor that a tensor without a number is a copy of, made without an op; -1: of none.
+  virtual int NumberOfCopied(const at::Tensor& tensor) const { return -1; }
+
   // Returns the number of a tensor; -1: it has none.
   int NumberOf(const at::Tensor& tensor) const {
     const auto found = numbers_.find(tensor.unsafeGetTensorImpl());
     return found == numbers_.end() ? -1 : found->second;
+  }
+  // Gives a tensor the number of the one that it is a copy of, if there is one.
+  void AddCopy(const at::Tensor& tensor) {
+    const int number = NumberOfCopied(tensor);
+    if (number < 0) return;
+    copies_.emplace_back(tensor.getIntrusivePtr());
+    numbers_.emplace(tensor.unsafeGetTensorImpl(), number);
   }
   // Gives a tensor the next number.
   int Add(const at::Tensor& tensor) {
@@ -157,7 +167,7 @@ class OpObserver : public VariableWatch {
   const std::vector<Numbered>& tensors() const { return tensors_; }
   size_t num_arguments() const { return num_arguments_; }
 
-  std::string TextOf(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
+  std::string TextOf(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
     std::string text = absl::StrCat(op.schema().name(), ".", op.schema().overload_name(), " ");
     AppendModes(text);
     for (const c10::IValue& argument : torch::jit::last(stack, op.schema().arguments().size())) {
@@ -166,7 +176,7 @@ class OpObserver : public VariableWatch {
     return text;
   }
   // Returns what the function returned, and the inputs and states at its end.
-  std::string TextOf(const std::vector<at::Tensor>& returned) const {
+  std::string TextOf(const std::vector<at::Tensor>& returned) {
     std::string text;
     for (const at::Tensor& tensor : returned) AppendTensor(tensor, text);
     text += '|';
@@ -175,8 +185,8 @@ class OpObserver : public VariableWatch {
   }
 
  private:
-  void AppendValue(const c10::IValue& value, std::string& text) const;
-  void AppendTensor(const at::Tensor& tensor, std::string& text) const;
+  void AppendValue(const c10::IValue& value, std::string& text);
+  void AppendTensor(const at::Tensor& tensor, std::string& text);
   // Appends the content of a tensor that is not computed by the function.
   void AppendContent(const at::Tensor& tensor, std::string& text) const;
 
@@ -184,6 +194,7 @@ class OpObserver : public VariableWatch {
 
   OpObserver* const outer_;
   std::vector<Numbered> tensors_;
+  std::vector<WeakPtr> copies_;
   absl::flat_hash_map<const c10::TensorImpl*, int> numbers_;
   size_t num_arguments_ = 0;
 };
@@ -214,7 +225,7 @@ OpObserver::OpObserver(absl::Span<const ModuleState> states, absl::Span<const at
   current_ = this;
 }
 
-void OpObserver::AppendValue(const c10::IValue& value, std::string& text) const {
+void OpObserver::AppendValue(const c10::IValue& value, std::string& text) {
   if (value.isTensor()) {
     AppendTensor(value.toTensor(), text);
   } else if (value.isNone()) {
@@ -239,7 +250,8 @@ void OpObserver::AppendValue(const c10::IValue& value, std::string& text) const 
   text += ' ';
 }
 
-void OpObserver::AppendTensor(const at::Tensor& tensor, std::string& text) const {
+void OpObserver::AppendTensor(const at::Tensor& tensor, std::string& text) {
+  if (tensor.defined() && NumberOf(tensor) < 0) AddCopy(tensor);
   if (!tensor.defined()) {
     text += "u ";
   } else if (const int number = NumberOf(tensor); number >= 0) {
@@ -312,8 +324,15 @@ class OpRecorder final : public OpObserver {
 
  private:
   void AddResult(const at::Tensor& tensor, OpSequence::Call& call);
+  // torch::zeros() and others return a copy of what the op returns.
+  int NumberOfCopied(const at::Tensor& tensor) const override {
+    const ProxyTensorImpl* proxy = ProxyOf(tensor);
+    const auto found = proxy == nullptr ? by_value_.end() : by_value_.find({proxy->epoch().get(), proxy->value()});
+    return found == by_value_.end() ? -1 : found->second;
+  }
 
   OpSequence& sequence_;
+  absl::flat_hash_map<std::pair<const TraceEpoch*, ValueId>, int> by_value_;  // of results, by their first value
   mutable bool refused_ = false;
 };
 
@@ -349,6 +368,9 @@ void OpRecorder::AddResult(const at::Tensor& tensor, OpSequence::Call& call) {
   if (!IsPlain(tensor)) return Refuse();
   result.tensor = Add(tensor);
   result.is_new = true;
+  if (const ProxyTensorImpl* proxy = ProxyOf(tensor)) {
+    by_value_.emplace(std::make_pair(proxy->epoch().get(), proxy->value()), result.tensor);
+  }
   result.facts = FactsOf(tensor);
 }
 
