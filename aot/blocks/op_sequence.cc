@@ -111,7 +111,7 @@ class OpObserver : public VariableWatch {
   static OpObserver* Current() { return current_; }
 
   virtual void Call(const c10::OperatorHandle& op, torch::jit::Stack& stack) = 0;
-  // The function does something that is no call of an op.
+  // The function does something that is not a call of an op.
   virtual void Refuse() const = 0;
 
   // Calls the function, and Call() for each op that it calls.

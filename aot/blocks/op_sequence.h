@@ -16,7 +16,7 @@
 
 namespace cotan::aot {
 
-// What a function can ask of a tensor without reading its elements.
+// The properties of a tensor that a function can see without reading its elements.
 struct TensorFacts {
   at::ScalarType dtype = at::ScalarType::Undefined;
   std::vector<int64_t> sizes, strides;

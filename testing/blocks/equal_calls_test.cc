@@ -37,7 +37,7 @@ TEST(EqualCallsTest, OnlyTheFirstOfThemIsTraced) {
   ExpectEager(function, model, {Leaf(1, {3, 4})});
 }
 
-// torch::zeros() and others make another tensor of the one that the op returns, if somebody else has it.
+// torch::zeros() and others return a copy of the tensor that the op returns, if it has another owner.
 TEST(EqualCallsTest, TensorsOfFactoriesAreCompared) {
   int traced = 0;
   const auto body = [&](at::Tensor x) {
