@@ -5,27 +5,15 @@
 #define COTAN_AOT_BLOCKS_OP_SEQUENCE_H_
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/ScalarType.h>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "aot/blocks/tensor_shell.h"
 #include "aot/capture/traced_function.h"
 
 namespace cotan::aot {
-
-// The properties of a tensor that a function can see without reading its elements.
-struct TensorFacts {
-  at::ScalarType dtype = at::ScalarType::Undefined;
-  std::vector<int64_t> sizes, strides;
-  int64_t offset = 0;  // in the storage, in elements
-  bool requires_grad = false;
-  bool is_wrapped_number = false;
-
-  friend bool operator==(const TensorFacts&, const TensorFacts&) = default;
-};
 
 // The calls of ops by one run of a function of tensors, on top of the dispatcher: with the arguments, the modes of the
 // thread, and what the function can see of the results. If it is complete, a function that makes the same calls, gets
