@@ -73,6 +73,8 @@ class AttentionOperation final : public LibraryOperation {
     return plan_.Execute(cudnn_, ids_, pointers_);
   }
 
+  bool owns_code() const override { return true; }
+
  private:
   void AddScalar(int64_t id, float& value) {
     ids_.push_back(id);

@@ -113,6 +113,8 @@ class ConvolutionOperation final : public LibraryOperation {
                                             kVectorBytes, " bytes; copy the views that are its operands"));
   }
 
+  bool owns_code() const override { return true; }
+
  private:
   const Cudnn& cudnn_;
   ExecutionPlan aligned_;

@@ -229,6 +229,69 @@ TEST(CudaDeviceTest, RecordedWorkRunsAgainWithNewContents) {
   }
 }
 
+// A call of a library that queues one function, and says whether that has run when the operation is destroyed.
+class OneCall final : public LibraryCallSpec {
+ public:
+  struct Seen {
+    bool has_run = false;
+    bool had_run_at_the_end = false;
+  };
+
+  OneCall(sim::SimGpu& gpu, Seen& seen) : gpu_(gpu), seen_(seen) {}
+
+  absl::StatusOr<std::unique_ptr<LibraryOperation>> Prepare(VendorLibraries& libraries) const override {
+    return std::make_unique<Operation>(gpu_, libraries, seen_);
+  }
+
+ private:
+  class Operation final : public LibraryOperation {
+   public:
+    Operation(sim::SimGpu& gpu, VendorLibraries& libraries, Seen& seen)
+        : gpu_(gpu), libraries_(libraries), seen_(seen) {}
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+    ~Operation() override { seen_.had_run_at_the_end = seen_.has_run; }
+    bool owns_code() const override { return true; }
+
+    absl::Status Enqueue(absl::Span<void* const> /*pointers*/) override {
+      return gpu_.EnqueueHostFunction(libraries_.stream(), "call", [this](sim::DeviceMemory&) {
+        seen_.has_run = true;
+        return absl::OkStatus();
+      });
+    }
+
+   private:
+    sim::SimGpu& gpu_;
+    VendorLibraries& libraries_;
+    Seen& seen_;
+  };
+
+  sim::SimGpu& gpu_;
+  Seen& seen_;
+};
+
+TEST(CudaDeviceTest, AnOperationThatOwnsCodeIsKeptUntilItsWorkHasEnded) {
+  if (TestDevice::IsGpu()) GTEST_SKIP() << "the library is simulated";
+  for (const bool is_recorded : {false, true}) {
+    const std::unique_ptr<TestDevice> gpu = NewDevice();
+    OneCall::Seen seen;
+    KernelPlan plan;
+    plan.steps.emplace_back(LibraryCall{std::make_shared<OneCall>(gpu->simulated()->gpu(), seen), {}});
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = CudaKernel::Create(gpu->device(), plan, "");
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    if (is_recorded) {
+      const auto work = gpu->device().Record([&] { return (*kernel)->Run({}); });
+      ASSERT_TRUE(work.ok()) << work.status();
+      ASSERT_TRUE((*work)->Run().ok());
+    } else {
+      ASSERT_TRUE((*kernel)->Run({}).ok());
+    }
+    EXPECT_FALSE(seen.has_run);
+    kernel->reset();
+    EXPECT_TRUE(seen.had_run_at_the_end);
+  }
+}
+
 // Peers that end when the test says so.
 class EndingPeers final : public PeerGuard {
  public:

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/device/cuda_kernel.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -34,8 +35,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> CudaKernel::Create(CudaDevice& device, c
 }
 
 CudaKernel::~CudaKernel() {
-  if (fault_id_ == 0 || !device_.Activate().ok()) return;
-  device_.Block([this] { device_.errors().Remove(fault_id_); });
+  const bool owns_code = std::any_of(steps_.begin(), steps_.end(), [](const Step& step) {
+    const auto* call = std::get_if<Call>(&step);
+    return call != nullptr && call->operation->owns_code();
+  });
+  if ((fault_id_ == 0 && !owns_code) || !device_.Activate().ok()) return;
+  device_.Block([&] {
+    if (owns_code) static_cast<void>(device_.driver().cuStreamSynchronize(device_.stream()));
+    if (fault_id_ != 0) device_.errors().Remove(fault_id_);
+  });
 }
 
 absl::Status CudaKernel::Add(const KernelLaunch& launch) {

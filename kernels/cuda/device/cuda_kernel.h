@@ -29,6 +29,7 @@ class CudaKernel final : public Kernel {
                                                         absl::Span<const KernelRequest> requests = {});
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
+  // Waits for queued work if the plan records errors, or has calls with LibraryOperation::owns_code().
   ~CudaKernel() override;
 
   absl::Status Run(const KernelArgs& args) override;

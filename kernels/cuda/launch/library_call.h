@@ -41,6 +41,10 @@ class LibraryOperation {
   // Queues the call on the device's stream. `pointers` are device addresses, one per LibraryCall::arguments.
   // Internal: the library failed; the message is the vendor's.
   virtual absl::Status Enqueue(absl::Span<void* const> pointers) = 0;
+
+  // Returns whether queued work may run code that the library unloads with the operation: then what it has queued ends
+  // before it is destroyed.
+  virtual bool owns_code() const { return false; }
 };
 
 // The description of a call: data, made without a device.
