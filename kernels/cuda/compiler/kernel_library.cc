@@ -56,24 +56,28 @@ absl::StatusOr<driver::CUmodule> KernelLibrary::LoadModule(const KernelSource& s
       }
     }
   }
-  COTAN_ASSIGN_OR_RETURN(const std::string image, Compile(source));
   compute_capability = options_.compute_capability;
+  const nvrtc::CompileTarget target = {options_.compiles_to_ptx ? nvrtc::ImageKind::kPtx : nvrtc::ImageKind::kCubin,
+                                       options_.compute_capability};
+  COTAN_ASSIGN_OR_RETURN(const std::string text, ExpandIncludes(source.text));
+  if (const std::optional<std::string> image = cache_.Find(text, target)) {
+    // One that this driver does not take, of a machine with another toolkit, is compiled again.
+    if (absl::StatusOr<driver::CUmodule> module = LoadImage(*image); module.ok()) {
+      ++statistics_.from_cache;
+      return module;
+    }
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::string image, Compile(source.entry, text, target));
   return LoadImage(image);
 }
 
-absl::StatusOr<std::string> KernelLibrary::Compile(const KernelSource& source) {
-  COTAN_ASSIGN_OR_RETURN(const std::string text, ExpandIncludes(source.text));
-  const nvrtc::CompileTarget target = {options_.compiles_to_ptx ? nvrtc::ImageKind::kPtx : nvrtc::ImageKind::kCubin,
-                                       options_.compute_capability};
-  if (std::optional<std::string> image = cache_.Find(text, target)) {
-    ++statistics_.from_cache;
-    return *std::move(image);
-  }
+absl::StatusOr<std::string> KernelLibrary::Compile(absl::string_view entry, absl::string_view text,
+                                                   const nvrtc::CompileTarget& target) {
   absl::StatusOr<std::string> image = nvrtc::Compile(text, target);
   if (absl::IsUnavailable(image.status())) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "kernel '", source.entry, "' is not compiled for sm_", options_.compute_capability, ": ",
-        image.status().message(), " Compile the model with --cuda_arch=sm_", options_.compute_capability, "."));
+        "kernel '", entry, "' is not compiled for sm_", target.compute_capability, ": ", image.status().message(),
+        " Compile the model with --cuda_arch=sm_", target.compute_capability, "."));
   }
   COTAN_RETURN_IF_ERROR(image.status());
   ++statistics_.compiled;

@@ -62,7 +62,9 @@ class KernelLibrary {
   const Statistics& statistics() const { return statistics_; }
 
  private:
-  absl::StatusOr<std::string> Compile(const KernelSource& source);
+  // Compiles `text`, whose includes are expanded, and keeps the image in the cache.
+  absl::StatusOr<std::string> Compile(absl::string_view entry, absl::string_view text,
+                                      const nvrtc::CompileTarget& target);
   // Also sets the compute capability of the image.
   absl::StatusOr<driver::CUmodule> LoadModule(const KernelSource& source, int& compute_capability);
   absl::StatusOr<driver::CUmodule> LoadImage(absl::string_view image);
