@@ -30,4 +30,10 @@ if ! error=$("$program" --device=cuda --models=mlp --once 2>&1 > /dev/null); the
   echo "$error"
   grep -q "UNAVAILABLE: .*CUDA" <<< "$error" || fail "the error of a missing GPU does not say so"
 fi
+# A simulated GPU needs NVRTC.
+if json=$("$program" --device=cuda_sim --models=mlp --once --json 2>&1); then
+  grep -q '"model": "mlp", "device": "cuda_sim"' <<< "$json" || fail "no result of the simulated GPU: $json"
+else
+  grep -q "UNAVAILABLE: kernels cannot be compiled" <<< "$json" || fail "the simulated GPU fails: $json"
+fi
 exit 0
