@@ -156,7 +156,8 @@ void ExpectSameBits(const std::vector<StateValue>& actual, const std::vector<Sta
 }
 
 // The steps run as a graph and queued launch by launch. The latter run has another order of blocks and warps and a GPU
-// with fewer multiprocessors, so that it also shows that two runs give the same bits, on whatever GPU.
+// with fewer multiprocessors, so that it also shows that two runs give the same bits, on whatever GPU; and its memory
+// is used again at once when it is freed, as on a GPU.
 TEST_P(ModelsOnSimulatedGpu, TrainAsOnTheCpuWithTheSameBitsRecordedOrQueued) {
   const int steps = RunsAllSteps() ? ModelCase().steps : GetParam().steps;
   const std::unique_ptr<SimDevice> gpu = NewDevice();
@@ -179,7 +180,8 @@ TEST_P(ModelsOnSimulatedGpu, TrainAsOnTheCpuWithTheSameBitsRecordedOrQueued) {
   RecordProperty("graph_nodes", static_cast<int>(nodes));
   RecordProperty("kernels", KernelsOf(counts));
 
-  const std::unique_ptr<SimDevice> other = NewDevice({.seed = 7, .multiprocessors = 7, .records_work = false});
+  const std::unique_ptr<SimDevice> other =
+      NewDevice({.seed = 7, .multiprocessors = 7, .records_work = false, .keeps_freed_memory = true});
   Training queued(GetParam(), CudaKernels(), &other->device());
   EXPECT_EQ(queued.Run(steps), losses);
   ExpectSameBits(queued.States(), last_states);
