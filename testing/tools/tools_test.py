@@ -242,6 +242,40 @@ class BrowserTest(unittest.TestCase):
     self.assertEqual(document.count('class="buffer"'), len(plan["buffers"]))
     self.assertEqual(document.count("data-step="), len(plan["steps"]))
 
+  def test_memory_over_time_and_times_of_steps_are_drawn(self):
+    page = write_page("memory.html")
+    plan = first_method(page)["plan"]
+    document = self.document(page)
+    chart = re.search(r'<svg [^>]*id="chart">(.*?)</svg>', document, re.DOTALL).group(1)
+    lifetimes = re.findall(r"<title>[^<]* at (\d+), steps (\d+) to (\d+)</title>", chart)
+    self.assertEqual([tuple(map(int, lifetime)) for lifetime in lifetimes],
+                     [(offset, first, last) for offset, _, first, last in plan["buffers"]])
+    live = re.findall(r' d="([^"]*)"', chart)[-1]
+    heights = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)H", live)]
+    self.assertEqual(len(heights), len(plan["live"]))
+    # Each byte has the same height, and the y axis points down.
+    highest, lowest = max(plan["live"]), min(plan["live"])
+    self.assertEqual(heights.index(min(heights)), plan["live"].index(highest))
+    scale = (max(heights) - min(heights)) / (highest - lowest)
+    for height, bytes_alive in zip(heights, plan["live"]):
+      self.assertAlmostEqual(max(heights) - height, scale * (bytes_alive - lowest), places=3)
+    times = re.findall(r'<td class="us" title="([\d.]+)">', document)
+    self.assertEqual(len(times), len(plan["steps"]))
+    for step, time in zip(plan["steps"], times):
+      self.assertAlmostEqual(float(time), step["us"], delta=0.051)
+
+  def test_values_views_aliases_and_mutations_are_drawn(self):
+    page = write_page("edges.html")
+    # The model has no result that aliases an argument: a view becomes one.
+    text = read(page)
+    self.assertIn('"kind": "view", "label"', text)
+    with open(page, "w", encoding="utf-8") as file:
+      file.write(text.replace('"kind": "view", "label"', '"kind": "alias", "label"', 1))
+    edges = [(edge["kind"], edge["from"], edge["to"]) for edge in first_method(page)["edges"]]
+    self.assertLessEqual({"alias", "data", "mutation"}, {kind for kind, _, _ in edges})
+    drawn = re.findall(r'<path class="edge (\w+)" data-from="(\d+)" data-to="(\d+)"', self.document(page))
+    self.assertEqual([(kind, int(source), int(target)) for kind, source, target in drawn], edges)
+
   def test_the_search_marks_the_rows_that_have_the_text(self):
     page = write_page("searched.html")
     keys = ("kind", "type", "source", "text")
