@@ -3,9 +3,13 @@
 // Compares ops that tracing rewrites with LibTorch, through the whole compiler: results and gradients.
 #include <ATen/ATen.h>
 
+#include <functional>
+#include <tuple>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "gtest/gtest.h"
+#include "testing/ops/compiled_function.h"
 #include "testing/ops/function_runner.h"
 #include "testing/ops/op_cases.h"
 #include "testing/tolerance.h"
@@ -57,6 +61,48 @@ TEST(TracedOpsTest, RandomOpsHaveTheDtypesAndSizesOfLibTorch) {
     EXPECT_TRUE(outcome.backward.verdict == Verdict::kAgrees || outcome.backward.verdict == Verdict::kNotDifferentiable)
         << outcome.backward.message;
   }
+}
+
+// Returns the result of a compiled function of one tensor.
+at::Tensor Drawn(const std::function<at::Tensor(const at::Tensor&)>& draw, const at::Tensor& input) {
+  const aot::TensorFunction function = [&](const std::vector<at::Tensor>& in) {
+    return std::vector<at::Tensor>{draw(in[0])};
+  };
+  absl::StatusOr<CompiledFunction> compiled = CompiledFunction::Create(function, {input}, /*with_gradients=*/false);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  if (!compiled.ok()) return at::empty({0});
+  const absl::StatusOr<std::vector<at::Tensor>> results = compiled->Call({input});
+  EXPECT_TRUE(results.ok()) << results.status();
+  return results.ok() ? results->at(0) : at::empty({0});
+}
+
+double Mean(const at::Tensor& x) { return x.to(at::kDouble).mean().item<double>(); }
+
+TEST(TracedOpsTest, TheRuntimeDrawsFromTheDistributions) {
+  const at::Tensor ones = at::ones({20000});
+  const at::Tensor log_normal = Drawn([](const at::Tensor& x) { return (x * 1).log_normal_(0.5, 0.25); }, ones).log();
+  EXPECT_NEAR(Mean(log_normal), 0.5, 0.01);
+  EXPECT_NEAR(log_normal.std().item<double>(), 0.25, 0.01);
+  const at::Tensor cauchy = Drawn([](const at::Tensor& x) { return (x * 1).cauchy_(3, 2); }, ones);
+  EXPECT_NEAR(cauchy.median().item<double>(), 3, 0.1);
+  EXPECT_NEAR(Mean((cauchy - 3).abs() < 2), 0.5, 0.02);  // quartiles at 3 +- 2
+  const at::Tensor geometric = Drawn([](const at::Tensor& x) { return (x * 1).geometric_(0.25); }, ones);
+  EXPECT_NEAR(Mean(geometric), 4, 0.1);
+  EXPECT_NEAR(Mean(geometric == 1), 0.25, 0.02);
+  EXPECT_GE(geometric.min().item<double>(), 1);
+}
+
+TEST(TracedOpsTest, TheRuntimeDrawsIndicesByWeight) {
+  const at::Tensor weights = at::tensor({0.0f, 1.0f, 0.0f, 3.0f, 0.0f});
+  const at::Tensor with =
+      Drawn([](const at::Tensor& x) { return at::multinomial(x, 8000, /*replacement=*/true); }, weights.expand({2, 5}));
+  EXPECT_EQ(with.sizes(), (std::vector<int64_t>{2, 8000}));
+  EXPECT_NEAR(Mean(with == 1), 0.25, 0.02);
+  EXPECT_NEAR(Mean(with == 3), 0.75, 0.02);
+  const at::Tensor without =
+      Drawn([](const at::Tensor& x) { return at::multinomial(x, 2); }, weights.expand({4000, 5}));
+  EXPECT_TRUE(std::get<0>(without.sort(-1)).equal(at::tensor({1, 3}, at::kLong).expand({4000, 2})));
+  EXPECT_NEAR(Mean(without.select(1, 0) == 3), 0.75, 0.03);
 }
 
 }  // namespace
