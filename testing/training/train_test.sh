@@ -135,6 +135,20 @@ print(f"parameters change by {change:.2e}, with limited elements by {limited_cha
 assert 1e-6 < limited_change < 40 * 0.1 * 10 * 1e-5 < 1e-2 < change
 PYTHON
 
+# Accumulated and limited steps continue with the same bits, by a schedule that allows more epochs.
+train_accumulated() {
+  "$cotan" train "$clipped" "${data[@]}" "${held_out[@]}" --threads=2 --seed=3 --schedule='step(epochs=1,gamma=0.5)' \
+    --batch=32 --accumulate=2 --clip_norm=0.5 --ema=0.9 "$@" > output 2>&1 || fail "$(cat output)"
+}
+train_accumulated --epochs=3 --checkpoint=three_epochs --log=three_epochs.jsonl
+train_accumulated --epochs=1 --checkpoint=continued --log=continued.jsonl
+cmp -s three_epochs continued && fail "one epoch has the states of three"
+train_accumulated --epochs=3 --checkpoint=continued --log=continued.jsonl --resume
+cmp three_epochs continued || fail "accumulated steps continue with other bits"
+cmp <(without_seconds three_epochs.jsonl) <(without_seconds continued.jsonl) || fail "accumulated steps have another log"
+awk -F'"lr":' '{ split($2, rate, ","); rates[NR] = rate[1] } END { exit !(rates[1] == 4 * rates[NR]) }' \
+  <(grep '"event":"step"' three_epochs.jsonl) || fail "step: $(head -n 1 three_epochs.jsonl)"
+
 # CSV and safetensors files of the same digits give the same bits.
 python3 - <<'PYTHON'
 import json
