@@ -4,7 +4,7 @@
 # Runs bazelw in a root of Debian 13, as a new user would, in this order:
 #   the digits example: its program from Debian 13 trains on the artifact that this machine compiled
 #   packages: //:dist, the tests of //packages, and the commands of docs/packages.md in a second, empty root
-#   tests of the runtime half
+#   tests of the runtime half, with the C interface and what of the digits example needs no artifact
 # What does not finish in SECONDS (0: no limit) is named and does not count as failed. With TARGETs (and options of
 # Bazel) those are tested instead; they may need LibTorch. Needs root, for chroot and mounts; both the root and its cache
 # are kept in ~/.cache/cotan/debian13.
@@ -22,7 +22,8 @@ shift
 home=$HOME/.cache/cotan/debian13
 root=$home/root
 libtorch_version=$(sed -n 's/^LIBTORCH_VERSION = "\(.*\)"$/\1/p' third_party/libtorch/version.bzl)
-runtime_half=(//base/... //serialization/... //planning/... //linking/... //kernels/... //runtime/...)
+runtime_half=(//base/... //serialization/... //planning/... //linking/... //kernels/... //runtime/... //capi/...)
+runtime_half+=(//examples/digits:digit_images_test //examples/digits:idx_test //examples/digits:train_options_test)
 step="the root"
 
 # Prints the argument of `timeout`: how many seconds are left, at least one, or 0 for no limit.
