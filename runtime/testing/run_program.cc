@@ -25,13 +25,12 @@ using serialization::Method;
 using serialization::Op;
 
 constexpr size_t kMaxBytes = 1 << 20;
-constexpr int64_t kMaxDomain = 100'000;
-constexpr int64_t kMaxArgument = 10'000;
+constexpr int64_t kMaxElements = 10'000;  // of the domain of an expression, or of an argument
 
 bool IsCheap(const Method& method, const DimVector& symbols) {
   return std::all_of(method.ops().begin(), method.ops().end(), [&](const Op& op) {
     const absl::StatusOr<DimVector> domain = EvaluateSizes(op.expr().domain_sizes(), symbols);
-    return domain.ok() && BoundedElements(*domain) >= 0 && BoundedElements(*domain) <= kMaxDomain;
+    return domain.ok() && BoundedElements(*domain) >= 0 && BoundedElements(*domain) <= kMaxElements;
   });
 }
 
@@ -41,7 +40,7 @@ std::vector<Tensor> ArgumentsOf(const Method& method, const DimVector& symbols, 
   for (const uint32_t input : method.inputs()) {
     const serialization::TensorType& type = method.values(static_cast<int>(input)).type();
     const absl::StatusOr<StridedLayout> layout = DenseLayout(type, symbols);
-    if (!layout.ok() || NumElements(layout->sizes) > kMaxArgument) break;
+    if (!layout.ok() || NumElements(layout->sizes) > kMaxElements) break;
     absl::StatusOr<Tensor> tensor = Tensor::Empty(ToDType(type.dtype()), layout->sizes, device);
     if (!tensor.ok()) break;
     std::fill_n(static_cast<char*>(tensor->storage()->data()), tensor->storage()->bytes(), '\1');

@@ -20,8 +20,8 @@ struct RunCounts {
 
 // Calls each method, each function and its backward in a session with one thread and a MiB of memory. Arguments have
 // the declared types with dynamic dimensions of `size`, and bytes 1, up to the first of more than 10,000 elements.
-// Programs with an expression over more than 100,000 elements are skipped: how long a program runs is not limited by
-// its size.
+// Programs with an expression over more than 10,000 elements are skipped: how long a program runs is not limited by its
+// size.
 RunCounts RunProgram(const std::shared_ptr<const Program>& program, int64_t size);
 
 }  // namespace cotan::testing

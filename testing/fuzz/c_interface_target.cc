@@ -65,6 +65,12 @@ const char* FilePath() {
   return path.c_str();
 }
 
+// Returns the program that each sequence begins with. Programs are immutable, so that sequences share it.
+cotan_program* FirstProgram() {
+  static cotan_program* const program = capi::LoadLinearRegression().release();
+  return program;
+}
+
 // Choices of arguments.
 class ArgumentChoices : public Choices {
  public:
@@ -87,19 +93,13 @@ class ArgumentChoices : public Choices {
 // The handles of one sequence, and its file. At most eight handles of a kind live at a time.
 class Caller {
  public:
-  explicit Caller(absl::string_view input) : choices_(input) {
-    cotan_program* program = nullptr;
-    const std::string& bytes = capi::LinearRegressionBytes();
-    Succeeded(cotan_program_load_copy(bytes.data(), bytes.size(), "program", &program));
-    program_.reset(program);
-  }
+  explicit Caller(absl::string_view input) : choices_(input) {}
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
   ~Caller() { std::remove(FilePath()); }
 
-  // Calls functions until the input ends. Returns whether one call after the first succeeded.
+  // Calls functions until the input ends. Returns whether one call succeeded.
   bool Run() {
-    succeeded_ = 0;
     while (!choices_.done()) Call();
     return succeeded_ > 0;
   }
@@ -143,7 +143,7 @@ class Caller {
     Require(cotan_last_error_code() == status, "the code of the last error is that of the call");
   }
 
-  cotan_program* Program() { return choices_.Next() % 16 == 0 ? nullptr : program_.get(); }
+  cotan_program* Program() { return choices_.Next() % 16 == 0 ? nullptr : program_; }
   cotan_session* Session() {
     const uint8_t choice = choices_.Next();
     return sessions_.empty() || choice % 16 == 0 ? nullptr : sessions_[choice % sessions_.size()].get();
@@ -407,7 +407,9 @@ class Caller {
     Succeeded(status);
     Require((status == COTAN_OK) == (program != nullptr), "a program is returned if and only if the call succeeds");
     ProgramHandle loaded(program);
-    if (loaded != nullptr && choices_.Next() % 2 == 0) program_ = std::move(loaded);
+    if (loaded == nullptr || choices_.Next() % 2 != 0) return;
+    loaded_ = std::move(loaded);
+    program_ = loaded_.get();
   }
 
   void LoadDamagedProgram() {
@@ -455,7 +457,8 @@ class Caller {
   ArgumentChoices choices_;
   std::array<char, 256> memory_{};
   int succeeded_ = 0;
-  ProgramHandle program_;
+  cotan_program* program_ = FirstProgram();
+  ProgramHandle loaded_;  // `program_` unless that is the first
   std::vector<SessionHandle> sessions_;
   std::vector<TensorHandle> tensors_;
 };

@@ -28,9 +28,9 @@ std::string MutateInput(absl::string_view input, std::mt19937_64& random);
 std::vector<std::string> SeedInputs();
 
 // Ends the process unless a property holds.
-inline void Require(bool holds, const std::string& property) {
+inline void Require(bool holds, absl::string_view property) {
   if (holds) return;
-  std::fprintf(stderr, "property does not hold: %s\n", property.c_str());
+  std::fprintf(stderr, "property does not hold: %.*s\n", static_cast<int>(property.size()), property.data());
   std::abort();
 }
 
