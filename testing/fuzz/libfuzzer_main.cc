@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Links a fuzz target with libFuzzer. If the environment has COTAN_FUZZ_SEEDS, the seeds are written to that folder
-// first. See run.sh.
+// Links a fuzz target with libFuzzer. If the environment has COTAN_FUZZ_SEEDS, the program writes the seeds to that
+// folder and ends. See run.sh.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   for (size_t i = 0; i < seeds.size(); ++i) {
     std::ofstream(std::string(folder) + "/seed_" + std::to_string(i), std::ios::binary) << seeds[i];
   }
-  return 0;
+  std::exit(EXIT_SUCCESS);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -37,12 +37,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// Every fourth mutation is libFuzzer's own, which knows the constants that the code compares with.
+// Every fourth mutation is libFuzzer's own, which knows the constants that the code compares with. So is one after a
+// few results of MutateInput() that are too large.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   std::mt19937_64 random(seed);
-  if (random() % 4 == 0) return LLVMFuzzerMutate(data, size, max_size);
-  const std::string mutated = cotan::testing::MutateInput(Input(data, size), random);
-  if (mutated.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
-  std::memcpy(data, mutated.data(), mutated.size());
-  return mutated.size();
+  constexpr int kMaxAttempts = 4;
+  const int attempts = random() % 4 == 0 ? 0 : kMaxAttempts;
+  for (int i = 0; i < attempts; ++i) {
+    const std::string mutated = cotan::testing::MutateInput(Input(data, size), random);
+    if (mutated.size() > max_size) continue;
+    std::memcpy(data, mutated.data(), mutated.size());
+    return mutated.size();
+  }
+  return LLVMFuzzerMutate(data, size, max_size);
 }
