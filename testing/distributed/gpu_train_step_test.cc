@@ -26,57 +26,26 @@
 #include "runtime/distributed/testing/gpu_ranks.h"
 #include "runtime/session.h"
 #include "runtime/testing/session_states.h"
+#include "testing/distributed/parallel_case.h"
 #include "testing/distributed/parallel_model.h"
 #include "testing/distributed/ranks.h"
-#include "testing/e2e/eager_trainer.h"
 #include "testing/tolerance.h"
 
 namespace cotan::testing {
 namespace {
 
-using aot::AdamOptions;
 using aot::DataParallelOptions;
-using aot::OptimizerConfig;
-using aot::OptimizerOptions;
-using aot::SgdOptions;
 using Options = cuda::testing::SimDevice::Options;
 
 constexpr int64_t kBatch = 5, kSteps = 6;
 
-OptimizerConfig Config(OptimizerOptions options) {
-  OptimizerConfig config;
-  config.options = options;
-  return config;
-}
-
-OptimizerConfig Clipped(OptimizerOptions options) {
-  OptimizerConfig config = Config(options);
-  config.clip_norm = 0.5;
-  return config;
-}
-
-struct GpuCase {
-  std::string name;
-  int ranks = 2;
-  ModelCase model;
-  OptimizerConfig optimizer;
-  DataParallelOptions parallel;
-};
-
-void PrintTo(const GpuCase& one, std::ostream* os) { *os << one.name; }
-
-const SgdOptions kMomentum = {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01};
-const AdamOptions kAdam = {.lr = 0.01};
-
-std::vector<GpuCase> Cases() {
-  const DataParallelOptions averaged = {.bucket_bytes = 1024};
-  const DataParallelOptions sharded = {.bucket_bytes = 1024, .shard_optimizer = true, .ranks = 2};
+std::vector<ParallelCase> Cases() {
   return {
-      {"momentum_2", 2, Perceptron(), Config(kMomentum), averaged},
+      {"momentum_2", 2, Perceptron(), Config(kMomentum), Averaged()},
       {"one_bucket_4", 4, Perceptron(), Config(kMomentum), {}},
-      {"clipped_adam_3", 3, Perceptron(), Clipped(kAdam), averaged},
-      {"sharded_adam_2", 2, Perceptron(), Clipped(kAdam), sharded},
-      {"synchronised_2", 2, NormalizedNetwork(), Config(kMomentum), {.bucket_bytes = 1024, .sync_batch_norm = true}},
+      {"clipped_adam_3", 3, Perceptron(), ClippedByNorm(kAdam), Averaged()},
+      {"sharded_adam_2", 2, Perceptron(), ClippedByNorm(kAdam), Sharded(2)},
+      {"synchronised_2", 2, NormalizedNetwork(), Config(kMomentum), Synchronised()},
   };
 }
 
@@ -170,36 +139,28 @@ std::vector<GpuResult> TrainOnGpus(const std::string& program, const RankData& d
   return results;
 }
 
-class GpuDataParallel : public ::testing::TestWithParam<GpuCase> {};
-
-double Error(float actual, float expected) { return ErrorInEps<float>({&actual, 1}, {&expected, 1}); }
+class GpuDataParallel : public ::testing::TestWithParam<ParallelCase> {};
 
 TEST_P(GpuDataParallel, EqualsTheWholeBatchInOneProcess) {
-  const GpuCase& one = GetParam();
+  const ParallelCase& one = GetParam();
   const RankData data = DrawData(one.model, one.ranks, kBatch, kSteps, TestSeed());
   const std::string program = CompileParallel(one.model, kBatch, one.optimizer, one.parallel);
   ASSERT_FALSE(program.empty());
-  EagerTrainer eager(one.model, kModelSeed, one.optimizer);
-  std::vector<float> losses;
-  for (int64_t step = 0; step < kSteps; ++step) {
-    const auto [input, label] = RowsOf(data, step * kBatch * one.ranks, kBatch * one.ranks);
-    losses.push_back(static_cast<float>(eager.Step(input, label)));
-  }
+  const Whole whole = TrainWhole(one, data);
 
   // With shards, a step checks on the host of which rank the states are.
   const bool records = !one.parallel.shard_optimizer;
   const std::vector<GpuResult> results = TrainOnGpus(program, data, one.ranks, Recorded(), records);
   for (const GpuResult& result : results) {
-    ASSERT_EQ(result.losses.size(), losses.size());
+    ASSERT_EQ(result.losses.size(), whole.losses.size());
     EXPECT_EQ(result.losses, results[0].losses);
-    for (size_t i = 0; i < losses.size(); ++i) EXPECT_LE(Error(result.losses[i], losses[i]), kModelDrift) << i;
-    for (const auto& [name, expected] : eager.States()) {
+    for (size_t i = 0; i < whole.losses.size(); ++i) {
+      EXPECT_LE(LossError(result.losses[i], whole.losses[i]), kModelDrift) << i;
+    }
+    for (const auto& [name, expected] : whole.states) {
       const auto found = result.parameters.find(name);
       if (found == result.parameters.end() || expected.scalar_type() != torch::kFloat) continue;
-      const torch::Tensor dense = expected.contiguous();
-      EXPECT_LE(ErrorInEps<float>(found->second, {dense.data_ptr<float>(), static_cast<size_t>(dense.numel())}),
-                kModelDrift)
-          << name;
+      EXPECT_LE(StateError(found->second, expected), kModelDrift) << name;
     }
   }
   // Repeated with another order of streams and blocks, and without recordings.
@@ -214,16 +175,16 @@ TEST_P(GpuDataParallel, EqualsTheWholeBatchInOneProcess) {
 }
 
 // With a sharded optimizer the host reads from the GPU within a step, so that such an error ends the group.
-std::vector<GpuCase> CasesWithoutShards() {
-  std::vector<GpuCase> cases = Cases();
-  std::erase_if(cases, [](const GpuCase& one) { return one.parallel.shard_optimizer; });
+std::vector<ParallelCase> CasesWithoutShards() {
+  std::vector<ParallelCase> cases = Cases();
+  std::erase_if(cases, [](const ParallelCase& one) { return one.parallel.shard_optimizer; });
   return cases;
 }
 
 class GpuDataParallelErrors : public GpuDataParallel {};
 
 TEST_P(GpuDataParallelErrors, AnErrorOfValuesOnOneRankLeavesTheStatesOfAll) {
-  const GpuCase& one = GetParam();
+  const ParallelCase& one = GetParam();
   const RankData data = DrawData(one.model, one.ranks, kBatch, kSteps, TestSeed());
   const std::string program = CompileParallel(one.model, kBatch, one.optimizer, one.parallel);
   ASSERT_FALSE(program.empty());

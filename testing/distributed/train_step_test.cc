@@ -10,9 +10,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/test_seed.h"
+#include "testing/distributed/parallel_case.h"
 #include "testing/distributed/parallel_model.h"
 #include "testing/distributed/ranks.h"
-#include "testing/e2e/eager_trainer.h"
 #include "testing/tolerance.h"
 
 namespace cotan::testing {
@@ -24,15 +24,8 @@ using aot::OptimizerConfig;
 using aot::OptimizerOptions;
 using aot::SgdOptions;
 
-OptimizerConfig Config(OptimizerOptions options) {
-  OptimizerConfig config;
-  config.options = options;
-  return config;
-}
-
 OptimizerConfig Clipped(OptimizerOptions options) {
-  OptimizerConfig config = Config(options);
-  config.clip_norm = 0.5;
+  OptimizerConfig config = ClippedByNorm(options);
   config.clip_value = 0.1;
   return config;
 }
@@ -49,25 +42,7 @@ OptimizerConfig Grouped(OptimizerOptions options, OptimizerOptions biases) {
   return config;
 }
 
-struct ParallelCase {
-  std::string name;
-  int ranks = 2;
-  ModelCase model;
-  OptimizerConfig optimizer;
-  DataParallelOptions parallel;
-  int64_t accumulate = 0;  // calls before each update; 0: train_step
-};
-
-void PrintTo(const ParallelCase& parallel, std::ostream* os) { *os << parallel.name; }
-
-// Several buckets, so that their order matters.
-DataParallelOptions Averaged() { return {.bucket_bytes = 1024}; }
-DataParallelOptions Sharded(int ranks) { return {.bucket_bytes = 1024, .shard_optimizer = true, .ranks = ranks}; }
-DataParallelOptions Synchronised() { return {.bucket_bytes = 1024, .sync_batch_norm = true}; }
-
 const SgdOptions kSgd = {.lr = 0.1};
-const SgdOptions kMomentum = {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01};
-const AdamOptions kAdam = {.lr = 0.01};
 const AdamOptions kAdamW = {.lr = 0.01, .weight_decay = 0.1, .decoupled_weight_decay = true};
 
 std::vector<ParallelCase> Cases() {
@@ -93,27 +68,6 @@ std::vector<ParallelCase> Cases() {
 
 class DataParallel : public ::testing::TestWithParam<ParallelCase> {};
 
-double Error(float actual, float expected) { return ErrorInEps<float>({&actual, 1}, {&expected, 1}); }
-
-// Losses and states of a process that has the whole batch.
-struct Whole {
-  std::vector<float> losses;
-  std::map<std::string, torch::Tensor> states;
-};
-
-Whole TrainWhole(const ParallelCase& parallel, const RankData& data) {
-  EagerTrainer eager(parallel.model, kModelSeed, parallel.optimizer);
-  Whole whole;
-  const int64_t batch = data.batch * parallel.ranks;
-  for (int64_t step = 0; step < data.steps; ++step) {
-    const auto [input, label] = RowsOf(data, step * batch, batch);
-    whole.losses.push_back(static_cast<float>(eager.Accumulate(input, label)));
-    if (parallel.accumulate == 0 || (step + 1) % parallel.accumulate == 0) eager.Update();
-  }
-  whole.states = eager.States();
-  return whole;
-}
-
 // Parameters, statistics of batch norm, and slots unless each rank has a share of them.
 void ExpectEqualStates(const std::map<std::string, std::vector<float>>& states,
                        const std::map<std::string, torch::Tensor>& whole, bool has_shards) {
@@ -123,10 +77,7 @@ void ExpectEqualStates(const std::map<std::string, std::vector<float>>& states,
     const bool is_slot = absl::StartsWith(name, "optimizer.");
     EXPECT_EQ(found != states.end(), !(is_slot && has_shards)) << name;
     if (found == states.end()) continue;
-    const torch::Tensor dense = expected.contiguous();
-    EXPECT_LE(ErrorInEps<float>(found->second, {dense.data_ptr<float>(), static_cast<size_t>(dense.numel())}),
-              kModelDrift)
-        << name;
+    EXPECT_LE(StateError(found->second, expected), kModelDrift) << name;
   }
 }
 
@@ -171,7 +122,7 @@ TEST_P(DataParallel, EqualsTheWholeBatchInOneProcess) {
     ASSERT_EQ(result.losses.size(), whole.losses.size());
     // The loss of "accumulate" is the rank's own.
     for (size_t i = 0; i < whole.losses.size() && parallel.accumulate == 0; ++i) {
-      EXPECT_LE(Error(result.losses[i], whole.losses[i]), kModelDrift) << "step " << i << " of rank " << r;
+      EXPECT_LE(LossError(result.losses[i], whole.losses[i]), kModelDrift) << "step " << i << " of rank " << r;
       EXPECT_EQ(result.losses[i], results[0].losses[i]) << "step " << i << " of rank " << r;
     }
     const std::string checkpoint = BytesOf(absl::StrCat(first, "/", r, last));
