@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,6 +13,7 @@
 #include "base/status_macros.h"
 #include "kernels/cuda/copy/copy_job.h"
 #include "kernels/cuda/copy/kernel_text.h"
+#include "kernels/cuda/copy/part_copies.h"
 #include "serialization/schema/program.pb.h"
 
 namespace cotan::cuda {
@@ -21,84 +21,26 @@ namespace {
 
 using serialization::Collective;
 
-// Tensors of a launch: limits the parameters and the comparisons that each block makes.
-constexpr size_t kMaxParts = 64;
 constexpr int kThreads = 256;
 
-enum class Direction : uint8_t { kPack, kUnpack };
-
-// The copy between one tensor and its place in the bucket.
-struct Part {
-  int tensor;
-  int64_t offset;  // in the bucket, bytes
-  CopyJob job;
-};
-
-std::vector<Part> PartsOf(absl::Span<const TensorSpec> tensors, Direction direction) {
-  std::vector<Part> parts;
+// Appends the copies of all tensors, which are one after another in the bucket.
+absl::Status AppendCopies(absl::Span<const TensorSpec> tensors, PartDirection direction, const KernelArgument& bucket,
+                          bool guarded, KernelPlan& plan) {
+  const bool packs = direction == PartDirection::kToBuffer;
+  std::vector<PartCopy> copies;
   int64_t offset = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const StridedLayout& layout = tensors[i].layout;
     const size_t element_bytes = ByteSize(tensors[i].dtype);
     const DimVector dense = ContiguousStrides(layout.sizes);
-    CopyJob job = direction == Direction::kPack ? MakeCopyJob(element_bytes, layout.sizes, layout.strides, dense)
-                                                : MakeCopyJob(element_bytes, layout.sizes, dense, layout.strides);
-    if (job.blocks > 0) parts.push_back({static_cast<int>(i), offset, std::move(job)});
+    const auto index = static_cast<int>(i);
+    copies.push_back({.tensor = packs ? InputArgument(index) : OutputArgument(index),
+                      .offset = offset,
+                      .job = packs ? MakeCopyJob(element_bytes, layout.sizes, layout.strides, dense)
+                                   : MakeCopyJob(element_bytes, layout.sizes, dense, layout.strides)});
     offset += NumElements(layout.sizes) * static_cast<int64_t>(element_bytes);
   }
-  return parts;
-}
-
-// Returns the launch of up to kMaxParts copies: consecutive blocks for each, and the same code for tensors of the same
-// geometry. `bucket` is its argument.
-absl::StatusOr<KernelLaunch> LaunchOf(absl::Span<const Part> parts, Direction direction, const KernelArgument& bucket,
-                                      bool guarded) {
-  const bool packs = direction == Direction::kPack;
-  const absl::string_view tensor_type = packs ? "const unsigned char*" : "unsigned char*";
-  KernelText kernel = {.entry = packs ? "pack_bucket" : "unpack_bucket",
-                       .header = "copy.cuh",
-                       .guarded = guarded,
-                       .threads = kCopyThreads};
-  kernel.blocks = 0;
-  std::vector<absl::string_view> types;
-  std::string choice;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Part& part = parts[i];
-    const auto type = static_cast<size_t>(std::find(types.begin(), types.end(), part.job.type) - types.begin());
-    if (type == types.size()) types.push_back(part.job.type);
-    kernel.parameters.push_back(
-        {absl::StrCat(tensor_type, " tensor", i), packs ? InputArgument(part.tensor) : OutputArgument(part.tensor)});
-    if (i == 0) {
-      absl::StrAppend(&choice, "  ", tensor_type, " tensor = tensor0;\n  long long offset = ", part.offset,
-                      ";\n  unsigned first = 0;\n  int job = 0;\n");
-    } else {
-      absl::StrAppend(&choice, "  if (blockIdx.x >= ", kernel.blocks, "u) {\n    tensor = tensor", i,
-                      ";\n    offset = ", part.offset, "LL;\n    first = ", kernel.blocks, "u;\n    job = ", type,
-                      ";\n  }\n");
-    }
-    kernel.blocks += part.job.blocks;
-  }
-  kernel.parameters.push_back({packs ? "unsigned char* bucket" : "const unsigned char* bucket", bucket});
-  kernel.body = absl::StrCat(choice, "  switch (job) {\n");
-  for (size_t type = 0; type < types.size(); ++type) {
-    absl::StrAppend(&kernel.definitions, "using Job", type, " = ", types[type], ";\n");
-    absl::StrAppend(&kernel.body, "    case ", type, ":\n      Job", type, "::Run(blockIdx.x - first, ",
-                    packs ? "tensor, bucket + offset" : "bucket + offset, tensor", ");\n      break;\n");
-  }
-  absl::StrAppend(&kernel.body, "  }\n");
-  return MakeLaunch(kernel);
-}
-
-// Appends the copies of all tensors.
-absl::Status AppendCopies(absl::Span<const TensorSpec> tensors, Direction direction, const KernelArgument& bucket,
-                          bool guarded, KernelPlan& plan) {
-  const std::vector<Part> parts = PartsOf(tensors, direction);
-  for (size_t i = 0; i < parts.size(); i += kMaxParts) {
-    COTAN_ASSIGN_OR_RETURN(KernelLaunch launch,
-                           LaunchOf(absl::MakeConstSpan(parts).subspan(i, kMaxParts), direction, bucket, guarded));
-    plan.steps.push_back(std::move(launch));
-  }
-  return absl::OkStatus();
+  return AppendPartCopies(packs ? "pack_bucket" : "unpack_bucket", copies, direction, bucket, guarded, plan);
 }
 
 constexpr char kMarkBody[] = R"(  if (threadIdx.x != 0) return;
@@ -142,13 +84,13 @@ absl::Status ErrorOfRank(int64_t rank, int64_t value) {
 
 absl::StatusOr<KernelPlan> PlanPack(absl::Span<const TensorSpec> tensors) {
   KernelPlan plan;
-  COTAN_RETURN_IF_ERROR(AppendCopies(tensors, Direction::kPack, OutputArgument(0), /*guarded=*/false, plan));
+  COTAN_RETURN_IF_ERROR(AppendCopies(tensors, PartDirection::kToBuffer, OutputArgument(0), /*guarded=*/false, plan));
   return plan;
 }
 
 absl::StatusOr<KernelPlan> PlanUnpack(absl::Span<const TensorSpec> tensors, bool guarded) {
   KernelPlan plan;
-  COTAN_RETURN_IF_ERROR(AppendCopies(tensors, Direction::kUnpack, InputArgument(0), guarded, plan));
+  COTAN_RETURN_IF_ERROR(AppendCopies(tensors, PartDirection::kFromBuffer, InputArgument(0), guarded, plan));
   return plan;
 }
 
@@ -196,11 +138,12 @@ absl::StatusOr<KernelPlan> PlanShard(const KernelRequest& request, int64_t first
   KernelPlan plan;
   // The bucket, and padding for the last shard, which may begin behind it.
   plan.scratch_bytes = static_cast<size_t>(std::max(elements, first) * element_bytes + bytes);
-  COTAN_RETURN_IF_ERROR(AppendCopies(request.inputs, Direction::kPack, ScratchArgument(0), /*guarded=*/false, plan));
+  COTAN_RETURN_IF_ERROR(
+      AppendCopies(request.inputs, PartDirection::kToBuffer, ScratchArgument(0), /*guarded=*/false, plan));
   plan.steps.push_back(MemorySet{ScratchArgument(elements * element_bytes),
                                  static_cast<int64_t>(plan.scratch_bytes) - elements * element_bytes, 0});
-  COTAN_RETURN_IF_ERROR(AppendCopies(request.outputs, Direction::kUnpack, ScratchArgument(first * element_bytes),
-                                     request.guarded_outputs, plan));
+  COTAN_RETURN_IF_ERROR(AppendCopies(request.outputs, PartDirection::kFromBuffer,
+                                     ScratchArgument(first * element_bytes), request.guarded_outputs, plan));
   return plan;
 }
 
