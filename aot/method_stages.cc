@@ -297,7 +297,7 @@ std::string Producer() { return absl::StrCat("cotan ", kVersion, ", LibTorch ", 
 
 std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
   Graph live = traced;
-  RemoveMaterializeGrads(live);
+  RemoveGradientMarkers(live);
   if (const Graph whole = live; !CleanUp(live).ok()) live = whole;
   const absl::Status split = SplitComplex(live);
   if (!split.ok()) return {std::string(split.message())};

@@ -58,7 +58,7 @@ absl::Status TraceOrders(const TraceRequest& request, int order,
     if (level == 1) written = WrittenStates(trace.traced.graph);
     if (level > 1 && !written.empty()) {
       Graph live = trace.traced.graph;
-      RemoveMaterializeGrads(live);
+      RemoveGradientMarkers(live);
       COTAN_RETURN_IF_ERROR(CleanUp(live));
       COTAN_RETURN_IF_ERROR(CheckReadsNoWrittenState(written, live));
     }

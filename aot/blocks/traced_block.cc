@@ -175,7 +175,7 @@ absl::StatusOr<TracedBlock> TraceBlock(const TensorFunction& body, absl::Span<co
     COTAN_ASSIGN_OR_RETURN(block.traced, Trace(function, states, inputs, options));
   }
   COTAN_RETURN_IF_ERROR(CheckOutputs(block.traced));
-  RemoveMaterializeGrads(block.traced.graph);
+  RemoveGradientMarkers(block.traced.graph);
   const auto is_parameter = [](const ModuleState& state) { return state.role == serialization::State::PARAMETER; };
   FindOperands(static_cast<size_t>(std::count_if(states.begin(), states.end(), is_parameter)), block);
   COTAN_RETURN_IF_ERROR(FindResults(block));
