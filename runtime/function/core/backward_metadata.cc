@@ -112,7 +112,9 @@ absl::StatusOr<BackwardMetadata::Differentiable> DifferentiableOf(const Function
     COTAN_ASSIGN_OR_RETURN(const int backward, program.FindMethod(method.backward_method()));
     AddReadStates(program.method(backward), made.read_states);
   }
-  const int num_given = function.num_arguments() + function.num_tangents();
+  int num_given = function.num_arguments() + function.num_tangents();
+  made.takes_flags = function.num_tangents() > 1 && method.inputs_size() - num_given >= function.num_tangents();
+  if (made.takes_flags) num_given += function.num_tangents();
   if (method.inputs_size() == num_given) return made;
   const auto& states = program.artifact().states();
   const auto rng = std::find_if(states.begin(), states.end(), [](const serialization::State& state) {
@@ -120,7 +122,7 @@ absl::StatusOr<BackwardMetadata::Differentiable> DifferentiableOf(const Function
   });
   if (method.inputs_size() != num_given + 1 || rng == states.end()) {
     return function.Unsupported(absl::StrCat("has a differentiable backward with ", method.inputs_size(),
-                                             " inputs, for ", num_given, " arguments and tangents"));
+                                             " inputs, for ", num_given, " arguments, tangents and their flags"));
   }
   made.rng_state = static_cast<int>(rng - states.begin());
   return made;

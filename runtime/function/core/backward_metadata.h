@@ -42,6 +42,7 @@ struct BackwardMetadata {
   struct Differentiable {
     int method = -1;               // -1: none
     std::vector<int> read_states;  // states that it or its backward reads
+    bool takes_flags = false;      // after the tangents, there is one argument per tangent: is it defined?
     int rng_state = -1;            // the state whose content at the call is its last argument; -1: none
   };
   Differentiable differentiable;

@@ -349,8 +349,9 @@ absl::Status CompiledBackward::ApplyRecorded(BackwardContext& context, absl::Spa
   if (!any_defined) return absl::OkStatus();
   COTAN_RETURN_IF_ERROR(CheckMode());
   COTAN_RETURN_IF_ERROR(CheckStates(states_read_differentiably_));
-  COTAN_ASSIGN_OR_RETURN(results,
-                         ApplyDifferentiableBackward(*differentiable, *primals_, *this, incoming, context.ops()));
+  COTAN_ASSIGN_OR_RETURN(
+      results, ApplyDifferentiableBackward(*differentiable, core_->metadata().backward.differentiable.takes_flags,
+                                           *primals_, *this, incoming, context.ops()));
   for (size_t i = 0; i < is_defined.size() && i < results.size(); ++i) {
     if (!is_defined[i]) results[i] = Variable();
   }

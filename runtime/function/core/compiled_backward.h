@@ -60,7 +60,7 @@ class CompiledBackward final : public autograd::Node {
   absl::StatusOr<autograd::Gradients> Apply(autograd::BackwardContext& context, absl::Span<Tensor> incoming) override;
   // Runs the differentiable backward and returns one gradient per edge, with history. Unimplemented: the function was
   // not compiled with a sufficient CompileOptions::order. FailedPrecondition: as Apply(); an argument has been written
-  // since the forward. An undefined tangent counts as zeros.
+  // since the forward.
   absl::Status ApplyRecorded(autograd::BackwardContext& context, absl::Span<Variable> incoming,
                              std::vector<Variable>& results) override;
   void ReleaseSaved() override;

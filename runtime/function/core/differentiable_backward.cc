@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/autograd/hooks.h"
+#include "runtime/session/tangent_flags.h"
 
 namespace cotan {
 namespace {
@@ -130,7 +131,7 @@ absl::StatusOr<std::vector<Variable>> SavedPrimals::Unpack(const Node& node) con
   return primals_;
 }
 
-absl::StatusOr<std::vector<Variable>> ApplyDifferentiableBackward(DifferentiableBackward& backward,
+absl::StatusOr<std::vector<Variable>> ApplyDifferentiableBackward(DifferentiableBackward& backward, bool takes_flags,
                                                                   const SavedPrimals& primals, const Node& node,
                                                                   absl::Span<const Variable> incoming, TensorOps& ops) {
   COTAN_ASSIGN_OR_RETURN(std::vector<Variable> arguments, primals.Unpack(node));
@@ -138,6 +139,10 @@ absl::StatusOr<std::vector<Variable>> ApplyDifferentiableBackward(Differentiable
   std::vector<bool> is_constant;
   COTAN_ASSIGN_OR_RETURN(std::vector<Variable> tangents, TakeTangents(node, incoming, ops, is_constant));
   arguments.insert(arguments.end(), tangents.begin(), tangents.end());
+  for (size_t t = 0; t < incoming.size() && takes_flags; ++t) {
+    COTAN_ASSIGN_OR_RETURN(Tensor flag, TangentFlag(ops, incoming[t].defined()));
+    arguments.emplace_back(std::move(flag));
+  }
   if (primals.rng_state().defined()) arguments.emplace_back(primals.rng_state());
   std::vector<FunctionResult> results;
   COTAN_RETURN_IF_ERROR(backward.Run(arguments, results));

@@ -21,7 +21,8 @@
 namespace cotan {
 
 // The interface of a function to the backward nodes of another one. Its arguments are those of that function (the
-// primals), the tangents, and the RNG state if that function draws random numbers; its results are the gradients.
+// primals), the tangents, a flag for each that says whether it is defined if there are several, and the RNG state if
+// that function draws random numbers; its results are the gradients.
 class DifferentiableBackward {
  public:
   virtual ~DifferentiableBackward() = default;
@@ -48,10 +49,10 @@ class SavedPrimals {
   Tensor rng_state_;
 };
 
-// Returns the gradients of a call with these arguments, with history. `incoming`: the tangents, undefined ones where
-// there is none, which count as zeros of the types in `node`. Errors: as DifferentiableBackward::Run() and
-// SavedPrimals::Unpack().
-absl::StatusOr<std::vector<Variable>> ApplyDifferentiableBackward(DifferentiableBackward& backward,
+// Returns the gradients of a call with these arguments, with history. `takes_flags`: as in
+// BackwardMetadata::Differentiable. `incoming`: the tangents, undefined ones where there is none; the function gets
+// zeros of the types in `node` for them. Errors: as DifferentiableBackward::Run() and SavedPrimals::Unpack().
+absl::StatusOr<std::vector<Variable>> ApplyDifferentiableBackward(DifferentiableBackward& backward, bool takes_flags,
                                                                   const SavedPrimals& primals,
                                                                   const autograd::Node& node,
                                                                   absl::Span<const Variable> incoming, TensorOps& ops);
