@@ -99,7 +99,7 @@ absl::Status BackwardTracer::Run() {
   const std::vector<uint64_t> outputs_before = OutputMutationCounts();
   InstallEffectToken(trace_.recorder, /*index=*/1);
   MaterializedGrads materialized(trace_.recorder);
-  if (roots.size() > 1) materialized.AddHooks(roots);
+  if (roots.size() > 1 || trace_.options.takes_tangent_flags) materialized.AddHooks(roots);
   const std::vector<bool> unchecked = WithoutVersionCheck(roots);
   const size_t num_forward_nodes = trace_.recorder.graph().nodes().size();
   std::vector<at::Tensor> gradients(sources.size());

@@ -21,12 +21,14 @@ namespace {
 // Records the gradients that enter a node, as clones without other uses.
 class MaterializeHook final : public torch::autograd::FunctionPreHook {
  public:
-  MaterializeHook(Recorder& recorder, std::vector<std::vector<ValueId>>& clones)
-      : recorder_(recorder), clones_(clones) {}
+  MaterializeHook(Recorder& recorder, std::weak_ptr<std::vector<std::vector<ValueId>>> clones)
+      : recorder_(recorder), clones_(std::move(clones)) {}
 
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
     torch::autograd::variable_list entering = gradients;
-    std::vector<ValueId>& clones = clones_.emplace_back();
+    const std::shared_ptr<std::vector<std::vector<ValueId>>> all = clones_.lock();
+    if (all == nullptr) return entering;
+    std::vector<ValueId>& clones = all->emplace_back();
     for (at::Tensor& gradient : entering) {
       if (!gradient.defined()) continue;
       gradient = gradient.clone();
@@ -37,7 +39,7 @@ class MaterializeHook final : public torch::autograd::FunctionPreHook {
 
  private:
   Recorder& recorder_;
-  std::vector<std::vector<ValueId>>& clones_;
+  const std::weak_ptr<std::vector<std::vector<ValueId>>> clones_;
 };
 
 // Returns whether the node replaces undefined gradients by zeros, as torch::autograd::Function does
@@ -56,7 +58,7 @@ void MaterializedGrads::AddHooks(const std::vector<at::Tensor>& roots) {
 
 void MaterializedGrads::ReplaceClones() {
   Graph& graph = recorder_.graph();
-  for (const std::vector<ValueId>& clones : clones_) {
+  for (const std::vector<ValueId>& clones : *clones_) {
     std::vector<Graph::NodeList::iterator> nodes;
     for (auto node = graph.nodes().begin(); node != graph.nodes().end(); ++node) {
       if (node->op != "aten.clone.default") continue;

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <vector>
 
 #include "aot/capture/recorder.h"
@@ -14,11 +15,12 @@
 
 namespace cotan::aot {
 
-// The materialized gradients of one backward pass. `recorder` must outlive the object, and the object
-// the backward pass.
+// The materialized gradients of one backward pass, which ends before the object does. `recorder` must outlive the
+// object. Later passes through the same nodes are not recorded.
 class MaterializedGrads {
  public:
-  explicit MaterializedGrads(Recorder& recorder) : recorder_(recorder) {}
+  explicit MaterializedGrads(Recorder& recorder)
+      : recorder_(recorder), clones_(std::make_shared<std::vector<std::vector<ValueId>>>()) {}
 
   // Adds hooks to the nodes of torch::autograd::Function reachable from `roots` that record the
   // gradients which enter the node together, as clones. Must be called before the backward pass.
@@ -30,7 +32,7 @@ class MaterializedGrads {
 
  private:
   Recorder& recorder_;
-  std::vector<std::vector<ValueId>> clones_;  // by run of a node
+  std::shared_ptr<std::vector<std::vector<ValueId>>> clones_;  // by run of a node
 };
 
 }  // namespace cotan::aot

@@ -44,6 +44,10 @@ struct TraceOptions {
   // The function is a vector-Jacobian product, which runs another one again (vjp.h): its writes to states are dropped,
   // and it sets the RNG state that random ops read itself, so that the session's does not advance.
   bool recomputes_forward = false;
+  // The order of the derivative that such a function computes; 0: the function is none.
+  int derivative_order = 0;
+  // Such a function, of this or a lower order, has arguments that say which of its tangents are defined.
+  bool takes_tangent_flags = false;
   // Nesting of the caller's inputs and outputs, with one leaf for each; unset: flat tuples.
   std::optional<TreeSpec> in_spec = {};
   std::optional<TreeSpec> out_spec = {};

@@ -4,16 +4,20 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "aot/aotautograd/joint.h"
+#include "aot/aotautograd/materialized_grads.h"
+#include "aot/aotautograd/tangent_markers.h"
 #include "aot/aotautograd/view_and_mutation.h"
 #include "aot/capture/autocast.h"
 #include "aot/capture/recorder.h"
@@ -31,6 +35,10 @@ struct TraceFacts {
   std::vector<bool> has_gradient;       // by state and argument
   std::vector<bool> is_source;          // by state and argument: autograd is asked for its gradient
   bool draws_random_numbers = false;
+  int order = 1;             // of the derivative
+  bool takes_flags = false;  // after the tangents
+  // Marks tangents and gradients for GuardUndefinedTangents(): it takes flags, or the function does.
+  bool marks_tangents = false;
 };
 
 // The vector-Jacobian product as a callable.
@@ -41,13 +49,20 @@ class Product {
 
   std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& inputs) const {
     const c10::AutoGradMode recorded(true);
+    const auto num_tangents = static_cast<std::ptrdiff_t>(facts_.tangents.size());
     const auto first_tangent = inputs.begin() + static_cast<std::ptrdiff_t>(facts_.is_source.size() - states_.size());
+    const auto first_flag = first_tangent + num_tangents;
+    std::vector<at::Tensor> tangents(first_tangent, first_flag);
+    if (facts_.marks_tangents) {
+      tangents =
+          MarkTangents(tangents, {first_flag, first_flag + (facts_.takes_flags ? num_tangents : 0)}, facts_.order);
+    }
     if (facts_.draws_random_numbers) CurrentRecorder()->rng_state = inputs.back();
     std::vector<at::Tensor> arguments;
     for (const ModuleState& state : states_) arguments.push_back(state.tensor);
     arguments.insert(arguments.end(), inputs.begin(), first_tangent);
     const std::vector<at::Tensor> roots = Run(arguments, {inputs.begin(), first_tangent});
-    return GradientsOf(roots, {first_tangent, inputs.end()}, arguments);
+    return GradientsOf(roots, tangents, arguments);
   }
 
  private:
@@ -82,9 +97,7 @@ class Product {
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (facts_.is_source[i]) sources.push_back(arguments[i]);
     }
-    const std::vector<at::Tensor> gradients =
-        torch::autograd::grad(used_roots, sources, used_tangents, /*retain_graph=*/true, /*create_graph=*/true,
-                              /*allow_unused=*/true);
+    const std::vector<at::Tensor> gradients = Differentiate(used_roots, used_tangents, sources);
     std::vector<at::Tensor> results;
     size_t next = 0;
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -98,6 +111,19 @@ class Product {
       if (gradient.defined()) results.push_back(gradient);
     }
     return results;
+  }
+
+  // Calls autograd with create_graph, and marks the gradients.
+  std::vector<at::Tensor> Differentiate(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& tangents,
+                                        const std::vector<at::Tensor>& sources) const {
+    MaterializedGrads materialized(*CurrentRecorder());
+    if (facts_.marks_tangents) materialized.AddHooks(roots);
+    std::optional<GradientGates> gates;
+    if (facts_.marks_tangents) gates.emplace(roots, sources);
+    std::vector<at::Tensor> gradients = torch::autograd::grad(roots, sources, tangents, /*retain_graph=*/true,
+                                                              /*create_graph=*/true, /*allow_unused=*/true);
+    materialized.ReplaceClones();
+    return gradients;
   }
 
   TensorFunction function_;
@@ -180,11 +206,17 @@ std::string Unique(const std::string& name, const std::vector<std::string>& name
   return unique;
 }
 
-// Returns the names of the user inputs: those of the function, its tangents, the RNG state.
+// Returns the names of the user inputs: those of the function, its tangents, their flags if there are several, the RNG
+// state.
 std::vector<std::string> InputNames(const TracedProgram& traced) {
   std::vector<std::string> names(traced.signature.user_inputs().begin(), traced.signature.user_inputs().end());
+  const size_t first_tangent = names.size();
   for (const GraphInput& input : traced.graph.inputs()) {
     if (input.kind == InputKind::kTangent) names.push_back(Unique(input.name, names));
+  }
+  const size_t first_flag = names.size();
+  for (size_t t = first_tangent; t < first_flag && first_flag - first_tangent > 1; ++t) {
+    names.push_back(Unique(absl::StrCat(names[t], ".is_defined"), names));
   }
   if (traced.rng_blocks != SymInt(0)) names.push_back(Unique("rng_state", names));
   return names;
@@ -216,10 +248,15 @@ absl::StatusOr<VectorJacobianProduct> VectorJacobianProductOf(const TensorFuncti
   needed.has_gradient = InputsWithGradient(traced.graph, facts.input_info.size());
   needed.is_source = Sources(traced, facts);
   needed.draws_random_numbers = traced.rng_blocks != SymInt(0);
+  needed.order = options.derivative_order + 1;
+  needed.takes_flags = needed.tangents.size() > 1;
+  needed.marks_tangents = needed.takes_flags || options.takes_tangent_flags;
 
   VectorJacobianProduct product;
   product.options = options;
   product.options.recomputes_forward = true;
+  product.options.derivative_order = needed.order;
+  product.options.takes_tangent_flags = needed.marks_tangents;
   product.options.grad_enabled = true;
   product.options.autocast = DType::kUndefined;  // only the forward is under autocast
   product.options.undefined_outputs_are_none = false;
@@ -230,6 +267,9 @@ absl::StatusOr<VectorJacobianProduct> VectorJacobianProductOf(const TensorFuncti
   product.inputs = Distinct(inputs);
   for (const TensorData& tangent : traced.reference.tangents) {
     product.inputs.push_back(FromTensorData(tangent).requires_grad_(true));
+  }
+  for (size_t t = 0; t < needed.tangents.size() && needed.takes_flags; ++t) {
+    product.inputs.push_back(at::ones({}, at::TensorOptions(at::kBool)));
   }
   if (needed.draws_random_numbers) {
     at::Tensor state = at::empty({2}, at::TensorOptions(at::kLong));

@@ -25,8 +25,9 @@ namespace cotan::aot {
 
 // A function to trace and the arguments to trace it with.
 struct VectorJacobianProduct {
-  // Takes the arguments of the function, its tangents, and, if it draws random numbers, the RNG state (i64[2]) to draw
-  // them from. Returns the gradients that the function's backward returns, in that order.
+  // Takes the arguments of the function, its tangents, if there are several a flag (bool[]) for each that says whether
+  // it is defined, and, if the function draws random numbers, the RNG state (i64[2]) to draw them from. Returns the
+  // gradients that the function's backward returns, in that order. GuardUndefinedTangents() makes the flags work.
   TensorFunction function;
   std::vector<at::Tensor> inputs;  // examples
   TraceOptions options;            // without name; the `states` are those of the function

@@ -6,10 +6,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "aot/aotautograd/tracer.h"
+#include "aot/aotautograd/undefined_tangents.h"
 #include "aot/ir/text.h"
 
 namespace cotan::aot {
@@ -50,7 +54,8 @@ TEST(VjpTest, TakesArgumentsAndTangentsAndReturnsGradients) {
   const auto traced = Trace(product->function, {}, product->inputs, product->options);
   ASSERT_TRUE(traced.ok()) << traced.status();
   EXPECT_THAT(NamesOf(traced->graph, InputKind::kUserInput),
-              ElementsAre("input.0", "input.1", "input.2", "tangent.output.0", "tangent.output.1"));
+              ElementsAre("input.0", "input.1", "input.2", "tangent.output.0", "tangent.output.1",
+                          "tangent.output.0.is_defined", "tangent.output.1.is_defined"));
   EXPECT_THAT(traced->signature.user_outputs(), ElementsAre("gradient.input.0", "gradient.input.2"));
   EXPECT_THAT(NamesOf(traced->graph, InputKind::kTangent),
               ElementsAre("tangent.gradient.input.0", "tangent.gradient.input.2"));
@@ -65,6 +70,38 @@ TEST(VjpTest, DrawsRandomNumbersFromItsLastArgument) {
   EXPECT_THAT(NamesOf(traced->graph, InputKind::kUserInput), ElementsAre("input.0", "tangent.output.0", "rng_state"));
   EXPECT_THAT(NamesOf(traced->graph, InputKind::kRngState), ElementsAre());
   EXPECT_EQ(traced->rng_blocks, SymInt(0));
+}
+
+int64_t CountOps(const Graph& graph, absl::string_view op) {
+  return std::count_if(graph.nodes().begin(), graph.nodes().end(), [op](const Node& node) { return node.op == op; });
+}
+
+// x -> sqrt(x), x * x: two gradients meet at the argument.
+TEST(VjpTest, MarksTangentsAndTheGradientsThatMeet) {
+  const auto product = ProductOf(
+      [](const Tensors& in) -> Tensors {
+        return {in[0].sqrt(), in[0] * in[0]};
+      },
+      {torch::rand({2}).requires_grad_(true)});
+  ASSERT_TRUE(product.ok()) << product.status();
+  const auto traced = Trace(product->function, {}, product->inputs, product->options);
+  ASSERT_TRUE(traced.ok()) << traced.status();
+  EXPECT_EQ(CountOps(traced->graph, kMarkedTangent), 2) << PrintGraph(traced->graph);
+  EXPECT_GE(CountOps(traced->graph, kGradientGate), 4) << PrintGraph(traced->graph);
+  Graph guarded = traced->graph;
+  ASSERT_TRUE(GuardUndefinedTangents(guarded).ok());
+  EXPECT_EQ(CountOps(guarded, kMarkedTangent) + CountOps(guarded, kGradientGate), 0) << PrintGraph(guarded);
+  // Two in the forward and two in the backward.
+  EXPECT_GE(CountOps(guarded, "aten.where.self"), 4) << PrintGraph(guarded);
+}
+
+TEST(VjpTest, OneTangentNeedsNoMarks) {
+  const auto product = ProductOf([](const Tensors& in) -> Tensors { return {in[0].sqrt() + in[0] * in[0]}; },
+                                 {torch::rand({2}).requires_grad_(true)});
+  ASSERT_TRUE(product.ok()) << product.status();
+  const auto traced = Trace(product->function, {}, product->inputs, product->options);
+  ASSERT_TRUE(traced.ok()) << traced.status();
+  EXPECT_EQ(CountOps(traced->graph, kMarkedTangent) + CountOps(traced->graph, kGradientGate), 0);
 }
 
 TEST(VjpTest, StopsAtConstantsOfTheFunction) {
