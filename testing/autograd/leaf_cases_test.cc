@@ -85,6 +85,24 @@ TEST(LeafCasesTest, PostAccumulateHooksOfResultsAndOfViewsAreRefused) {
   });
 }
 
+// As LibTorch, which refuses to add to an expanded tensor in place.
+TEST(LeafCasesTest, NothingIsAddedToAGradWhoseElementsShareMemory) {
+  const at::Tensor eager = Leaf(0, {3});
+  eager.mutable_grad() = torch::ones({1}, torch::kDouble).expand({3});
+  EXPECT_ANY_THROW(Total({eager})[0].backward());
+
+  Compiled f = Compile(Total, {Leaf(0, {3})});
+  WalkedAndCaptured([&] {
+    Variable x = ToVariable(Leaf(0, {3}));
+    const Tensor one = ToCotan(torch::ones({1}, torch::kDouble));
+    const StridedLayout expanded = {.sizes = {3}, .strides = {0}};
+    ASSERT_TRUE(x.SetGrad(Variable(*Tensor::InStorage(one.storage(), DType::kFloat64, expanded))).ok());
+    const absl::Status refused = autograd::Backward(f({x}), {}, f.ops());
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+    ExpectNear(ToTorch(one), torch::ones({1}, torch::kDouble));
+  });
+}
+
 // AG-103.
 TEST(LeafCasesTest, AnEdgeKeepsTheGraphOfAResultThatIsDropped) {
   const auto square = [](const Tensors& in) -> Tensors { return {in[0] * in[0]}; };

@@ -15,6 +15,13 @@ std::vector<ConfCase> StridedViewCases();  // writes through each kind of view
 std::vector<ConfCase> InPlaceCases();      // in-place ops, for each dtype
 std::vector<ConfCase> ComplexCases();      // arithmetic of complex numbers
 
+std::vector<ConfCase> CustomFunctionCases();  // torch::autograd::Function and hooks in all their forms
+std::vector<ConfCase> RewrittenOpCases();     // ops that the compiler writes in terms of others
+// Calls that LibTorch refuses: random numbers, other arguments, statistics of batch_norm.
+std::vector<ConfCase> RefusedDrawCases();
+std::vector<ConfCase> RefusedArgumentCases();
+std::vector<ConfCase> RefusedStatisticsCases();
+
 }  // namespace cotan::conformance
 
 #endif  // COTAN_TESTING_CONFORMANCE_REGRESSIONS_EAGER_CASES_H_

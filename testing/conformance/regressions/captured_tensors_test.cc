@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Tensors that a function uses without being given them, and gradients that it writes where no result shows them.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "aot/compile.h"
+#include "testing/conformance/regressions/eager_cases.h"
+
+namespace cotan::conformance {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::Status StatusOf(const std::function<Tensors(Tensors)>& f, const Tensors& inputs) {
+  return aot::CompileFunction(f, inputs, {}).status();
+}
+
+// Eager mode gives the leaf a gradient. A constant of the program has none.
+TEST(CapturedTensorsTest, ALeafThatRequiresGradIsRefused) {
+  const at::Tensor weight = at::ones({3}).requires_grad_();
+  const auto scaled = [weight](Tensors in) -> Tensors { return {in[0] * weight}; };
+  for (const at::Tensor& x : {at::ones({3}), at::ones({3}).requires_grad_()}) {
+    const absl::Status refused = StatusOf(scaled, {x});
+    EXPECT_FALSE(refused.ok());
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("requires grad"));
+  }
+}
+
+TEST(CapturedTensorsTest, AComputedOneThatRequiresGradIsRefused) {
+  const at::Tensor weight = at::ones({3}).requires_grad_() * 2;
+  const absl::Status refused = StatusOf([weight](Tensors in) -> Tensors { return {in[0] * weight}; }, {at::ones({3})});
+  EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("requires grad"));
+}
+
+TEST(CapturedTensorsTest, ALeafIsAConstantWhereItHasNoGradient) {
+  const at::Tensor weight = at::ones({3}).requires_grad_();
+  const Tensors inputs = {at::ones({3}).requires_grad_()};
+  const auto detached = [weight](Tensors in) -> Tensors { return {in[0] * weight.detach()}; };
+  const absl::Status compiled = StatusOf(detached, inputs);
+  EXPECT_TRUE(compiled.ok()) << compiled;
+  const auto without_grad = [weight](Tensors in) -> Tensors {
+    const at::NoGradGuard guard;
+    return {in[0] * weight};
+  };
+  const absl::Status under_no_grad = StatusOf(without_grad, inputs);
+  EXPECT_TRUE(under_no_grad.ok()) << under_no_grad;
+}
+
+// backward() writes grad() of the caller's tensors, which a program does not have.
+TEST(CapturedTensorsTest, BackwardInsideOfAFunctionIsRefused) {
+  const auto function = [](Tensors in) -> Tensors {
+    (in[0] * in[0]).sum().backward();
+    return {in[0] * 2};
+  };
+  const absl::Status refused = StatusOf(function, {at::ones({3}).requires_grad_()});
+  EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("backward()"));
+}
+
+}  // namespace
+}  // namespace cotan::conformance
