@@ -184,11 +184,42 @@ std::vector<ConfCase> WriteCases() {
   };
 }
 
+// Tensors that are made of numbers alone, next to an argument.
+std::vector<ConfCase> FactoryCases() {
+  const auto vector = [] { return Tensors{leaf(0, {4})}; };
+  const auto scaled_by = [&](const char* name, std::function<at::Tensor()> factor) {
+    return Case(name, vector, [factor = std::move(factor)](Tensors in) -> Tensors { return {in[0] * factor()}; });
+  };
+  return {
+      scaled_by("scaled_by_powers_of_ten", [] { return at::logspace(0, 1, 4); }),
+      scaled_by("scaled_by_a_closed_range", [] { return at::range(1, 4, 1); }),
+      scaled_by("scaled_by_frequencies", [] { return at::fft_fftfreq(4); }),
+      scaled_by("scaled_by_real_frequencies", [] { return at::fft_rfftfreq(6); }),
+      scaled_by("scaled_by_a_window", [] { return at::hann_window(4); }),
+      scaled_by("scaled_by_a_kaiser_window", [] { return at::kaiser_window(4); }),
+      scaled_by("scaled_by_permuted_memory",
+                [] {
+                  return at::empty_permuted({3, 4}, {1, 0}).fill_(2);
+                }),
+      scaled_by("scaled_by_a_rectangle", [] { return at::eye(3, 4); }),
+      Case("pairs_of_elements", vector, [](Tensors in) -> Tensors { return {at::combinations(in[0], 2)}; }),
+      Case("powers_of_elements", vector, [](Tensors in) -> Tensors { return {at::vander(in[0], 3)}; }),
+      Case(
+          "products_of_two_sets",
+          [] {
+            return Tensors{leaf(0, {2}), leaf(1, {3})};
+          },
+          [](Tensors in) -> Tensors {
+            return {at::cartesian_prod({in[0], in[1]}), at::meshgrid({in[0], in[1]}, "ij")[1]};
+          }),
+  };
+}
+
 }  // namespace
 
 std::vector<ConfCase> RewrittenOpCases() {
   std::vector<ConfCase> cases = NormalizationCases();
-  for (const std::vector<ConfCase>& more : {RandomNumberCases(), WriteCases()}) {
+  for (const std::vector<ConfCase>& more : {RandomNumberCases(), WriteCases(), FactoryCases()}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;
