@@ -2,12 +2,14 @@
 
 // Tensors that a function uses without being given them, and gradients that it writes where no result shows them.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "aot/compile.h"
 #include "testing/conformance/regressions/eager_cases.h"
 

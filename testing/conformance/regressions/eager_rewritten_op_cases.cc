@@ -2,10 +2,7 @@
 
 // Ops that the compiler writes in terms of other ops above autograd: results, gradients, identity of results and
 // writes, and arguments that LibTorch refuses.
-#include <ATen/core/Reduction.h>
-
 #include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 
