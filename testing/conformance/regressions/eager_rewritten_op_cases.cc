@@ -3,6 +3,7 @@
 // Ops that the compiler writes in terms of other ops above autograd: results, gradients, identity of results and
 // writes, and arguments that LibTorch refuses.
 #include <functional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -198,6 +199,7 @@ std::vector<ConfCase> FactoryCases() {
                 [] {
                   return at::empty_permuted({3, 4}, {1, 0}).fill_(2);
                 }),
+      scaled_by("scaled_by_integers_on_a_line", [] { return at::linspace(0, 10, 4, at::kLong); }),
       scaled_by("scaled_by_a_rectangle", [] { return at::eye(3, 4); }),
       Case("pairs_of_elements", vector, [](Tensors in) -> Tensors { return {at::combinations(in[0], 2)}; }),
       Case("powers_of_elements", vector, [](Tensors in) -> Tensors { return {at::vander(in[0], 3)}; }),
@@ -212,11 +214,29 @@ std::vector<ConfCase> FactoryCases() {
   };
 }
 
+// Forms of ops that look up or add rows.
+std::vector<ConfCase> IndexCases() {
+  const auto table_and_rows = [] { return Tensors{leaf(0, {5, 3}), ints({4, 0, 4}), ints({0, 2})}; };
+  const auto two_numbers = [] { return Tensors{leaf(0, {}), leaf(1, {})}; };
+  return {
+      Case("gradients_of_rows_are_scaled_by_their_count", table_and_rows,
+           [](Tensors in) -> Tensors {
+             return {at::embedding(in[0], in[1], /*padding_idx=*/-1, /*scale_grad_by_freq=*/true)};
+           }),
+      Case("largest_of_bags", table_and_rows,
+           [](Tensors in) -> Tensors {
+             return {std::get<0>(at::embedding_bag(in[0], in[1], in[2], /*scale_grad_by_freq=*/false, /*mode=*/2))};
+           }),
+      Case("number_is_scattered_and_added", two_numbers,
+           [](Tensors in) -> Tensors { return {at::scatter_add(in[0], 0, at::zeros({}, at::kLong), in[1])}; }),
+  };
+}
+
 }  // namespace
 
 std::vector<ConfCase> RewrittenOpCases() {
   std::vector<ConfCase> cases = NormalizationCases();
-  for (const std::vector<ConfCase>& more : {RandomNumberCases(), WriteCases(), FactoryCases()}) {
+  for (const std::vector<ConfCase>& more : {RandomNumberCases(), WriteCases(), FactoryCases(), IndexCases()}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,17 @@ std::vector<Unary> Unaries() {
       {"nansum", [](T x) { return at::nansum(x.slice(0, 3)); }},
       {"norm", [](T x) { return at::linalg_vector_norm(x.slice(0, 1), kInf); }},
       {"norm_of_zeros", [](T x) { return at::linalg_vector_norm(x.slice(0, 3, 5), 2); }},
+      {"averages_of_unequal_windows",
+       [](T x) {
+         return at::adaptive_avg_pool1d(x.slice(0, 1, 6).view({1, 1, 5}), 3);
+       }},
+      {"largest_of_unequal_windows",
+       [](T x) {
+         return std::get<0>(at::adaptive_max_pool1d(x.slice(0, 0, 5).view({1, 1, 5}), 3));
+       }},
+      {"bucketized", [](T x) { return at::bucketize(x, at::arange(-1, 2, at::kFloat)); }},
+      {"bucketized_right",
+       [](T x) { return at::bucketize(x, at::arange(-1, 2, at::kFloat), /*out_int32=*/false, /*right=*/true); }},
       {"var_of_one", [](T x) { return at::var(x.slice(0, 5, 6), /*unbiased=*/true); }},
   };
 }
