@@ -5,17 +5,23 @@
 #define COTAN_RUNTIME_COMPILED_AUTOGRAD_CAPTURE_CACHE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "runtime/compiled_autograd/linked_methods.h"
 #include "runtime/compiled_autograd/linked_program.h"
 #include "runtime/compiled_autograd/segment.h"
 
 namespace cotan {
+
+// Called with a line for each segment that is captured or walked.
+using CaptureLog = std::function<void(absl::string_view line)>;
 
 struct CaptureSettings {
   bool dynamic = true;
@@ -24,6 +30,7 @@ struct CaptureSettings {
   int max_plans = 8;
   bool capture = true;                          // false: only linked methods
   std::shared_ptr<const LinkedMethods> linked;  // null: none
+  std::shared_ptr<const CaptureLog> log;        // null: none
 };
 
 // The captures of one key: each was made for sizes that the earlier ones do not fit.

@@ -68,6 +68,13 @@ void CaptureRun::Note(std::vector<std::string>& list, std::string text) const {
   list.push_back(std::move(text));
 }
 
+std::string CaptureRun::Log(absl::string_view event, absl::string_view reason) const {
+  std::string line = absl::StrCat(event, " ", segment_.nodes.size(), " nodes from ",
+                                  segment_.nodes[0].visit->node->QualifiedName(), " on: ", reason);
+  if (settings_.log != nullptr) (*settings_.log)(line);
+  return line;
+}
+
 // --- nodes --------------------------------------------------------------------
 
 CaptureRun::Pending& CaptureRun::PendingAt(const Visit& visit) {
@@ -266,6 +273,7 @@ absl::Status CaptureRun::RunSegment(const CaptureCache::Found& found) {
     absl::StrAppend(&state_.steps, Steps());
     absl::StrAppend(&state_.text, found.program->ToString());
     Note(state_.reasons, found.reason);
+    Log("captured", found.reason);
   }
   if (settings_.trace) {
     Note(state_.trace, absl::StrCat("segment of ", segment_.nodes.size(), " nodes"));
@@ -347,8 +355,7 @@ absl::Status CaptureRun::Complete() {
 absl::Status CaptureRun::WalkSegment(const absl::Status& reason) {
   ++state_.stats.walked_segments;
   walked_ = true;
-  Note(state_.messages, absl::StrCat("walked ", segment_.nodes.size(), " nodes from ",
-                                     segment_.nodes[0].visit->node->QualifiedName(), " on: ", reason.message()));
+  Note(state_.messages, Log("walked", reason.message()));
   if (settings_.trace) Note(state_.trace, absl::StrCat("walk of ", segment_.nodes.size(), " nodes"));
   const auto restore = [&](Visit& visit, int input, const Arrival& arrival) {
     if (arrival.record_input < 0) return;

@@ -85,6 +85,8 @@ class CaptureRun {
   // Returns the nodes of the segment as text (CompiledAutograd::Steps()).
   std::string Steps() const;
   void Note(std::vector<std::string>& list, std::string text) const;
+  // Returns "EVENT 3 nodes from NAME on: REASON" for the segment, after giving it to the log.
+  std::string Log(absl::string_view event, absl::string_view reason) const;
 
   autograd::BackwardRun& run_;
   CaptureState& state_;

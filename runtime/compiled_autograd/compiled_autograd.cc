@@ -38,7 +38,8 @@ class CompiledAutograd::Executor final : public autograd::BackwardExecutor {
                   .check_nan = options.check_nan,
                   .max_plans = std::max(1, options.max_plans),
                   .capture = options.capture,
-                  .linked = options.linked} {}
+                  .linked = options.linked,
+                  .log = options.log == nullptr ? nullptr : std::make_shared<const CaptureLog>(options.log)} {}
 
   // A backward that a node or hook of another one starts is walked.
   absl::Status Execute(autograd::BackwardRun& run) override {

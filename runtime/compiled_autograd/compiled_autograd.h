@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "runtime/autograd/backward_run.h"
+#include "runtime/compiled_autograd/capture_cache.h"
 #include "runtime/compiled_autograd/capture_run.h"
 
 namespace cotan {
@@ -38,6 +39,10 @@ struct CompiledAutogradOptions {
   std::shared_ptr<const LinkedMethods> linked = nullptr;
   // false: walk what no linked method fits; Messages() says so.
   bool capture = true;
+  // Called inside of the backward for each segment that is captured, before it first runs, and for each one that is
+  // walked, with the reason: "captured 3 nodes from NAME on: new node NAME (node call 0)". It must not use the
+  // variables of the backward.
+  CaptureLog log = nullptr;
 };
 
 // Applies to the backwards of the thread that created it, from its construction to Close() or the destructor. Scopes

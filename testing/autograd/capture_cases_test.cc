@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "aot/compile.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
@@ -25,6 +26,7 @@
 namespace cotan::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -120,6 +122,81 @@ TEST(CaptureCasesTest, ABatchOfOneIsACaseOfItsOwn) {
         return all;
       },
       /*captures=*/2);
+}
+
+// CA-014. The numbers of a slice: sizes and strides of its source and of itself, their offsets, and the elements from
+// the first to the last; then those of its gradient and of the source's.
+TEST(CaptureCasesTest, ReasonsNameTheNewNodeOrTheSizesThatChanged) {
+  ExpectThreeWays(
+      [](World& world) {
+        const CompiledFunction& total =
+            Compiled("total of rows", [](const Tensors& in) -> Tensors { return {in[0].sum()}; }, {{2, 4}});
+        Tensors all;
+        const auto run = [&](at::IntArrayRef sizes, const ViewStep& step) {
+          const int x = world.Leaf(at::randn(sizes));
+          world.Backward(world.Call(total, {world.View(x, step)}));
+          Append(all, GradsOf(world, {x}));
+        };
+        for (const int64_t rows : {5, 6}) run({rows, 4}, view::Slice{.dim = 0, .start = 0, .end = 2, .step = 1});
+        run({4, 2}, view::Permute{.dims = {1, 0}});
+        return all;
+      },
+      /*captures=*/3);
+  EXPECT_THAT(CompiledAutograd::Reasons(),
+              ElementsAre("new node total of rows.CompiledBackward('forward') (node call 0)",
+                          "3 changed sizes (total of 15): sizes[0], sizes[10], sizes[13]",
+                          "new node PermuteBackward (node call 1)"));
+}
+
+TEST(CaptureCasesTest, CapturesAndWalksAreLoggedWhenTheyHappen) {
+  const CompiledFunction square =
+      CompileFor([](const Tensors& in) -> Tensors { return {in[0] * in[0]}; }, {Example({2})});
+  Session session =
+      *Session::Create(*Program::LoadBytes(square.bytes, "square"), {.kernels = &CpuKernels(), .threads = 1});
+  Function f = *Function::Create(session, "forward");
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  std::vector<std::string> lines;
+  CompiledAutograd scope({.log = [&lines](absl::string_view line) { lines.emplace_back(line); }});
+  const auto run = [&](Variable x, const Tensor& tangent) {
+    const auto results = f.Call({x});
+    ASSERT_TRUE(results.ok()) << results.status();
+    const absl::Status status = autograd::Backward({std::get<Variable>((*results)[0])}, {tangent}, session.ops());
+    ASSERT_TRUE(status.ok()) << status;
+  };
+  const Tensor ones = *session.ops().Ones(DType::kFloat32, {2});
+  const std::string nodes = " 2 nodes from square.CompiledBackward('forward') on: ";
+  const std::string captured = "captured" + nodes + "new node square.CompiledBackward('forward') (node call 0)";
+  for (int round = 0; round < 2; ++round) {
+    run(*Variable::Leaf(*ToCotan(at::randn({2}))), ones);
+    EXPECT_THAT(lines, ElementsAre(captured)) << "one that is found again is not logged";
+  }
+  Variable x = *Variable::Leaf(*ToCotan(at::randn({2})));
+  ASSERT_TRUE(x.SetGrad(Variable(ones)).ok());
+  run(x, x.grad().tensor());
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_EQ(lines[1], CompiledAutograd::Messages().back());
+  EXPECT_THAT(lines[1], HasSubstr("walked" + nodes + "a grad() that the backward adds to shares memory"));
+}
+
+// CA-021.
+TEST(CaptureCasesTest, RowsAndColumnsOfAProductAreSymbols) {
+  const CompiledFunction total = CompileFor(
+      [](const Tensors& in) -> Tensors { return {at::matmul(in[0], in[1]).sum()}; }, {Example({3, 4}), Example({4, 5})},
+      {.dynamic_dims = {{0, 0, "rows", 2, 200}, {1, 1, "columns", 2, 200}}});
+  ExpectThreeWays(
+      [&total](World& world) {
+        Tensors all;
+        for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{3, 5}, {7, 2}, {6, 9}}) {
+          const int x = world.Leaf(at::randn({rows, 4}));
+          const int y = world.Leaf(at::randn({4, columns}));
+          world.Backward(world.Call(total, {x, y}));
+          Append(all, GradsOf(world, {x, y}));
+        }
+        return all;
+      },
+      /*captures=*/1);
+  EXPECT_EQ(CompiledAutograd::Stats().plans, 3);
+  EXPECT_EQ(CompiledAutograd::Stats().called_nodes, 0);
 }
 
 TEST(CaptureCasesTest, NoSizeOfTwoProgramsIsBurntIn) {

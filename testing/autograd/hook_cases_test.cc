@@ -121,6 +121,49 @@ TEST(HookCasesTest, FourKindsOfHooksChangeTheGradientOfALeafInTurn) {
   EXPECT_TRUE(at::allclose(outcome.gradients[0], Full(3)));
 }
 
+const CompiledFunction& Cloned() {
+  return Compiled("cloned", [](const Tensors& in) -> Tensors { return {in[0].clone()}; }, {{2, 2}});
+}
+
+// AG-018: whenever a value was told to retain it.
+TEST(HookCasesTest, TheRetainedGradientIsTheOneAfterAllHooks) {
+  for (const bool retains_first : {false, true}) {
+    const Outcome outcome = ExpectThreeWays(
+        [retains_first](World& world) {
+          const int a = world.Leaf(Full(1));
+          const int b = world.Call(Cloned(), {a})[0];
+          if (!retains_first) world.TensorHook(b, Scaled(world, "first", 2));
+          world.RetainGrad(b);
+          world.TensorHook(b, Scaled(world, "second", 2));
+          world.Backward(world.Call(Cloned(), {b}));
+          return GradsOf(world, {a, b});
+        },
+        /*captures=*/1);
+    for (const at::Tensor& grad : outcome.gradients) EXPECT_TRUE(at::equal(grad, Full(retains_first ? 2 : 4)));
+  }
+}
+
+// AG-020: a, and a copy of it, are parts of the sum.
+TEST(HookCasesTest, NoHookOfALeafRunsThatTheBackwardDoesNotReach) {
+  const Outcome outcome = ExpectThreeWays(
+      [](World& world) {
+        const CompiledFunction& sum =
+            Compiled("sum of three matrices", [](const Tensors& in) -> Tensors { return {in[0] + in[1] + in[2]}; },
+                     {{2, 2}, {2, 2}, {2, 2}});
+        const int a = world.Leaf(at::randn({2, 2})), b = world.Leaf(at::randn({2, 2}));
+        const int copy = world.Call(Cloned(), {a})[0];
+        HooksOfLeaf(world, a, "a");
+        HooksOfNode(world, copy, "copy");
+        world.TensorHook(copy, Scaled(world, "tensor copy", 1));
+        world.Backward(world.Call(sum, {a, b, copy}), /*retain_graph=*/false, /*inputs=*/{b});
+        return GradsOf(world, {a, b});
+      },
+      /*captures=*/1);
+  EXPECT_THAT(outcome.log, ElementsAre());
+  EXPECT_FALSE(outcome.gradients[0].defined());
+  EXPECT_TRUE(at::equal(outcome.gradients[1], Full(1)));
+}
+
 TEST(HookCasesTest, HooksOfAnAccumulationSeeOneGradientAndNoResult) {
   const Outcome outcome = ExpectThreeWays(
       [](World& world) {

@@ -235,6 +235,37 @@ TEST(HookOrderCasesTest, TheNewestNodeComesFirstAndALeafAsSoonAsItsGradientIsWho
   }
 }
 
+// AG-037: by creation, whatever the order of the roots. The hooks run directly before their nodes.
+TEST(HookOrderCasesTest, NodesOfSeveralRootsRunInTheReverseOrderOfTheirCreation) {
+  for (const bool accumulates : {false, true}) {
+    const Outcome outcome = ExpectThreeWays(
+        [accumulates](World& world) {
+          const auto function = [](const std::string& name, const TensorFunction& f) -> const CompiledFunction& {
+            return Compiled(name + " of a matrix", f, {{2, 2}});
+          };
+          const CompiledFunction& sine = function("sine", [](const Tensors& in) -> Tensors { return {in[0].sin()}; });
+          const CompiledFunction& cosine =
+              function("cosine", [](const Tensors& in) -> Tensors { return {in[0].cos()}; });
+          const CompiledFunction& doubled =
+              function("doubled", [](const Tensors& in) -> Tensors { return {in[0] * 2}; });
+          const int a = world.Leaf(at::randn({2, 2}));
+          const int b = world.Call(doubled, {a})[0];
+          const int o1 = world.Call(sine, {b})[0];
+          const int o2 = world.Call(cosine, {b})[0];
+          const int o3 = world.Call(cosine, {b})[0];
+          for (const auto& [value, name] : std::vector<std::pair<int, std::string>>{
+                   {a, "Acc"}, {b, "Mul"}, {o1, "Sin"}, {o2, "Cos(o2)"}, {o3, "Cos(o3)"}}) {
+            world.TensorHook(value, Scaled(world, name, 1));
+          }
+          if (!accumulates) return world.Grad({o1, o3, o2}, {a});
+          world.Backward({o1, o3, o2});
+          return GradsOf(world, {a});
+        },
+        /*captures=*/1);
+    EXPECT_THAT(outcome.log, ElementsAre("Cos(o3)", "Cos(o2)", "Sin", "Mul", "Acc"));
+  }
+}
+
 // Returns the lines of the ops of a method.
 std::vector<std::string> OpsOf(const std::string& method) {
   std::vector<std::string> ops;
