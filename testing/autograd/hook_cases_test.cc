@@ -125,7 +125,7 @@ const CompiledFunction& Cloned() {
   return Compiled("cloned", [](const Tensors& in) -> Tensors { return {in[0].clone()}; }, {{2, 2}});
 }
 
-// AG-018: whenever a value was told to retain it.
+// AG-018: whether RetainGrad() comes before its hooks or after them.
 TEST(HookCasesTest, TheRetainedGradientIsTheOneAfterAllHooks) {
   for (const bool retains_first : {false, true}) {
     const Outcome outcome = ExpectThreeWays(

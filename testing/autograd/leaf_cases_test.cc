@@ -103,6 +103,91 @@ TEST(LeafCasesTest, NothingIsAddedToAGradWhoseElementsShareMemory) {
   });
 }
 
+// CA-029 and CA-030: of a dense leaf, and of every other element of a matrix.
+TEST(LeafCasesTest, TheGradientOfALeafIsNotTheTensorThatAHookKeeps) {
+  const auto seven = [](const Tensors& in) -> Tensors { return {in[0] * 7}; };
+  const at::Tensor ones = torch::ones({2, 2}, torch::kDouble);
+  const at::Tensor gaps = Constant(1, {4, 4}).slice(0, 0, 4, 2).slice(1, 0, 4, 2);
+  for (const at::Tensor& values : {Constant(0, {2, 2}), gaps}) {
+    const at::Tensor leaf = values.detach().requires_grad_();
+    at::Tensor kept_by_eager;
+    leaf.register_hook([&kept_by_eager](const at::Tensor& gradient) { kept_by_eager = gradient; });
+    seven({leaf})[0].backward(ones);
+    EXPECT_NE(leaf.grad().data_ptr(), kept_by_eager.data_ptr());
+    EXPECT_EQ(leaf.grad().strides(), (std::vector<int64_t>{2, 1}));
+    kept_by_eager.fill_(0);
+    ExpectNear(leaf.grad(), 7 * ones);
+
+    Compiled f = Compile(seven, {values.detach().requires_grad_()});
+    WalkedAndCaptured([&] {
+      Variable x = StridedLeaf(values);
+      Tensor kept;
+      const auto keep = [&kept](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+        kept = gradient;
+        return Tensor();
+      };
+      ASSERT_TRUE(x.AddHook(keep).ok());
+      const absl::Status ran = autograd::Backward(f({x}), {ToCotan(ones)}, f.ops());
+      ASSERT_TRUE(ran.ok()) << ran;
+      const Tensor& gradient = x.grad().tensor();
+      EXPECT_NE(gradient.storage(), kept.storage());
+      const DimVector& strides = gradient.layout().strides;
+      EXPECT_EQ(std::vector<int64_t>(strides.begin(), strides.end()), leaf.grad().strides());
+      ASSERT_TRUE(f.ops().Fill(0, kept).ok());
+      ExpectNear(ToTorch(gradient), leaf.grad());
+    });
+  }
+}
+
+// CA-031: a backward that is recorded replaces grad() by a variable with history.
+TEST(LeafCasesTest, ALaterGradientIsAddedInPlaceOrReplacesTheFirstOne) {
+  const auto function = [](const Tensors& in) -> Tensors { return {1.5 * in[0] * in[0]}; };
+  const at::Tensor ones = torch::ones({3}, torch::kDouble);
+  absl::StatusOr<Compiled> f = Compiled::Function(function, {Leaf(0, {3})}, /*order=*/2);
+  ASSERT_TRUE(f.ok()) << f.status();
+  for (const bool create_graph : {false, true}) {
+    const at::Tensor x = ones.clone().set_requires_grad(true), first = ones.clone();
+    x.mutable_grad() = first;
+    function({x})[0].backward(ones, /*keep_graph=*/create_graph, create_graph);
+    ExpectNear(x.grad().detach(), 4 * ones);
+    EXPECT_EQ(x.grad().is_same(first), !create_graph);
+    EXPECT_EQ(x.grad().requires_grad(), create_graph);
+
+    const auto run = [&] {
+      Variable ours = ToVariable(ones.clone().set_requires_grad(true));
+      const Variable grad = ToVariable(ones);
+      ASSERT_TRUE(ours.SetGrad(grad).ok());
+      const absl::Status ran =
+          autograd::Backward((*f)({ours}), {ToCotan(ones)}, f->ops(), {.create_graph = create_graph});
+      ASSERT_TRUE(ran.ok()) << ran;
+      ExpectNear(ToTorch(ours.grad().tensor()), x.grad().detach());
+      ExpectNear(ToTorch(grad.tensor()), first.detach());
+      EXPECT_EQ(ours.grad().is_same(grad), !create_graph);
+      EXPECT_EQ(ours.grad().requires_grad(), create_graph);
+      ours.ClearGrad();  // a cycle of the leaf and the graph of its gradient
+    };
+    if (create_graph) {
+      run();
+    } else {
+      WalkedAndCaptured(run);
+    }
+    x.mutable_grad().reset();
+  }
+}
+
+// CA-032: tensors of the runtime are strided, so that no other gradient arrives there.
+TEST(LeafCasesTest, ASparseGradientIsRefusedWhenItsFunctionIsCompiled) {
+  const auto look_up = [](const Tensors& in) -> Tensors {
+    return {at::embedding(in[0], in[1], /*padding_idx=*/-1, /*scale_grad_by_freq=*/false, /*sparse=*/true).sum()};
+  };
+  const at::Tensor table = Leaf(0, {5, 3}), rows = torch::tensor({0, 2, 2});
+  look_up({table, rows})[0].backward();
+  EXPECT_TRUE(table.grad().is_sparse());
+  const absl::Status refused = Compiled::Function(look_up, {Leaf(0, {5, 3}), rows}, /*order=*/1).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("not a dense tensor"));
+}
+
 // AG-103.
 TEST(LeafCasesTest, AnEdgeKeepsTheGraphOfAResultThatIsDropped) {
   const auto square = [](const Tensors& in) -> Tensors { return {in[0] * in[0]}; };
