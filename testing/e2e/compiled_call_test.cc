@@ -6,9 +6,15 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "aot/compile.h"
+#include "kernels/api/kernel.h"
+#include "kernels/api/registry.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/grad_mode.h"
@@ -161,6 +167,56 @@ TEST(CompiledCallTest, VerifiedCallsGiveTheSame) {
   const auto results = verified->Call({ToVariable(Constant(0, {4})), ToVariable(Leaf(1, {4}))});
   ASSERT_TRUE(results.ok()) << results.status();
   ExpectNear(ToTorch(std::get<Variable>((*results)[1]).tensor()), Constant(1, {4}) * (Constant(0, {4}) + 1));
+}
+
+// The kernel of an expression of f64, which also increases the first element of its first input.
+class WritesItsInput final : public Kernel {
+ public:
+  explicit WritesItsInput(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {
+    scratch_bytes_ = kernel_->scratch_bytes();
+  }
+
+  absl::Status Run(const KernelArgs& args) override {
+    if (absl::Status status = kernel_->Run(args); !status.ok()) return status;
+    *static_cast<double*>(args.inputs[0]) += 1;
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<Kernel> kernel_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFaultyExpr(const KernelRequest& request) {
+  const auto factory = CpuKernels().Find(DeviceType::kCpu, serialization::Op::kExpr, DType::kFloat64);
+  if (!factory.ok()) return factory.status();
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = (*factory)(request);
+  if (!kernel.ok()) return kernel.status();
+  return std::make_unique<WritesItsInput>(*std::move(kernel));
+}
+
+TEST(CompiledCallTest, AVerifiedCallNamesTheArgumentThatAFaultyKernelWrites) {
+  const auto function = [](const Tensors& in) -> Tensors { return {in[0] * 2 + in[0].exp()}; };
+  const auto model = aot::CompileFunction(function, {Constant(0, {4})}, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  KernelRegistry faulty;
+  ASSERT_TRUE(faulty.Register(DeviceType::kCpu, serialization::Op::kExpr, DType::kFloat64, &MakeFaultyExpr).ok());
+  for (const KernelRegistry* kernels : {&CpuKernels(), static_cast<const KernelRegistry*>(&faulty)}) {
+    const Session session = *Session::Create(*Program::LoadBytes(model->bytes()), {.kernels = kernels, .threads = 1});
+    for (const bool verified : {false, true}) {
+      Function f = *Function::Create(session, "forward", {.verify_calls = verified});
+      const auto results = f.Call({ToVariable(Constant(0, {4}))});
+      if (verified && kernels == &faulty) {
+        EXPECT_EQ(results.status().code(), absl::StatusCode::kInternal);
+        EXPECT_THAT(
+            results.status().message(),
+            AllOf(HasSubstr("function 'forward': argument '"),
+                  HasSubstr("' is not mutated, but its elements have changed: a kernel or the planner is wrong")));
+        continue;
+      }
+      ASSERT_TRUE(results.ok()) << results.status();
+      ExpectNear(ToTorch(std::get<Variable>((*results)[0]).tensor()), function({Constant(0, {4})})[0]);
+    }
+  }
 }
 
 TEST(CompiledCallTest, ASecondBackwardNeedsTheGraphRetained) {

@@ -88,10 +88,12 @@ TEST(VerifyCallTest, ElementsThatAKernelMustNotWriteAreNamed) {
   EXPECT_THAT(status.message(), HasSubstr("argument 'x' is not mutated, but its elements have changed"));
 }
 
-// The stages around a call of f(x) = x + 1, whose argument and result `change` sets in place of the program.
-absl::Status VerifyChange(const std::function<void(Variable& x, FunctionResult& y)>& change) {
+// The stages around a call of f(x) = x + 1, whose argument and result `change` sets in place of the program. `traced`:
+// the metadata of the result.
+absl::Status VerifyChange(const std::function<void(Variable& x, FunctionResult& y)>& change,
+                          const OutputAliasInfo& traced = Fresh(false)) {
   const Session session =
-      *Session::Create(AddsOne(OneOutput(Fresh(false))).Load(), {.kernels = &TestKernels(), .threads = 1});
+      *Session::Create(AddsOne(OneOutput(traced)).Load(), {.kernels = &TestKernels(), .threads = 1});
   const std::shared_ptr<SessionCore>& session_core = SessionCoreOf(session);
   FunctionCore core(session_core, *FunctionMetadata::Create(session_core->program(), 0));
   Variable x(Vector({1, 2}));
@@ -124,6 +126,21 @@ TEST(VerifyCallTest, DifferencesFromTheMetadataAreNamed) {
               }),
               HasSubstr("output 0 requires grad, contrary to the trace"));
   EXPECT_THAT(message([](Variable&, FunctionResult& y) { y = int64_t{3}; }), HasSubstr("output 0 is not a tensor"));
+}
+
+TEST(VerifyCallTest, StridesThatWereNotTracedAreNamed) {
+  OutputAliasInfo traced = Fresh(false);
+  traced.geometry = testing::RowMajor({2});
+  const auto return_strided = [](int64_t stride) {
+    return [stride](Variable&, FunctionResult& y) {
+      const Tensor memory = Vector({2, 0, 3});
+      y = Variable(*Tensor::InStorage(memory.storage(), DType::kFloat32, {.sizes = {2}, .strides = {stride}}));
+    };
+  };
+  EXPECT_TRUE(VerifyChange(return_strided(1), traced).ok());
+  EXPECT_THAT(VerifyChange(return_strided(2), traced).message(),
+              HasSubstr("output 0 has the layout [2]{2} in place of [2]{1}"));
+  EXPECT_TRUE(VerifyChange(return_strided(2)).ok()) << "the metadata has no strides";
 }
 
 // x.add_(1); return {x, x + 1}
