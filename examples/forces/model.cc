@@ -24,7 +24,7 @@ torch::Tensor Centers() {
 
 }  // namespace
 
-PairPotentialImpl::PairPotentialImpl()
+PairEnergyImpl::PairEnergyImpl()
     : first_(register_buffer("first", AtomsOfPairs(0))),
       second_(register_buffer("second", AtomsOfPairs(1))),
       centers_(register_buffer("centers", Centers())),
@@ -32,7 +32,7 @@ PairPotentialImpl::PairPotentialImpl()
       more_(register_module("more", nn::Linear(kHidden, kHidden))),
       output_(register_module("output", nn::Linear(kHidden, 1))) {}
 
-torch::Tensor PairPotentialImpl::EnergyOf(const torch::Tensor& positions) {
+torch::Tensor PairEnergyImpl::forward(const torch::Tensor& positions) {
   const torch::Tensor between = positions.index_select(1, first_) - positions.index_select(1, second_);
   const torch::Tensor distance = between.pow(2).sum(-1).sqrt();  // [batch, pairs]
   const torch::Tensor features = torch::exp(-kSharpness * (distance.unsqueeze(-1) - centers_).pow(2));
@@ -43,10 +43,21 @@ torch::Tensor PairPotentialImpl::EnergyOf(const torch::Tensor& positions) {
 std::vector<torch::Tensor> PairPotentialImpl::forward(const torch::Tensor& positions) {
   const torch::AutoGradMode gradients(true);  // also in evaluation
   const torch::Tensor x = positions.detach().requires_grad_(true);
-  const torch::Tensor energy = EnergyOf(x);
+  const torch::Tensor energy = PairEnergyImpl::forward(x);
   const torch::Tensor gradient =
       torch::autograd::grad({energy.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
   return {energy, -gradient};
+}
+
+torch::Tensor ForceLoss(const torch::Tensor& energies, const torch::Tensor& forces, const torch::Tensor& true_energies,
+                        const torch::Tensor& true_forces) {
+  const torch::Tensor energy_error = (energies - true_energies).pow(2).mean();
+  return (forces - true_forces).pow(2).mean() + 0.1 * energy_error;
+}
+
+torch::Tensor GradientLossImpl::forward(const torch::Tensor& energies, const torch::Tensor& gradients,
+                                        const torch::Tensor& true_energies, const torch::Tensor& true_forces) {
+  return ForceLoss(energies, -gradients, true_energies, true_forces);
 }
 
 }  // namespace cotan::forces

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sizes that the model and its training program share.
+// Numbers that the models and their training programs share.
 #ifndef COTAN_EXAMPLES_FORCES_SIZES_H_
 #define COTAN_EXAMPLES_FORCES_SIZES_H_
 
@@ -10,6 +10,7 @@ namespace cotan::forces {
 
 inline constexpr int64_t kAtoms = 5;   // of a cluster
 inline constexpr int64_t kBatch = 32;  // clusters in a step
+inline constexpr double kLearningRate = 2e-3;
 
 }  // namespace cotan::forces
 

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "examples/common/backend.h"
 #include "examples/common/paths.h"
+#include "examples/forces/batches.h"
 #include "examples/forces/clusters.h"
 #include "examples/forces/sizes.h"
 #include "runtime/session.h"
@@ -25,31 +26,10 @@ ABSL_FLAG(std::string, artifact, "", "compiled model; the one built with this pr
 namespace cotan::forces {
 namespace {
 
-constexpr int64_t kTrainClusters = 64 * kBatch;
-constexpr int64_t kHeldOutClusters = 8 * kBatch;
-
-// The arguments of a step.
-struct Batch {
-  Tensor positions, energies, forces;
-};
-
-// Returns batch `index`, in the memory of `clusters`, which must outlive it.
-absl::StatusOr<Batch> BatchOf(Clusters& clusters, int64_t index) {
-  const auto part = [&](std::vector<float>& values, int64_t numbers) {
-    const auto count = static_cast<size_t>(kBatch * numbers);
-    return absl::MakeSpan(values).subspan(static_cast<size_t>(index) * count, count);
-  };
-  Batch batch;
-  COTAN_ASSIGN_OR_RETURN(batch.positions, Tensor::Borrow(part(clusters.positions, kAtoms * 3), {kBatch, kAtoms, 3}));
-  COTAN_ASSIGN_OR_RETURN(batch.energies, Tensor::Borrow(part(clusters.energies, 1), {kBatch}));
-  COTAN_ASSIGN_OR_RETURN(batch.forces, Tensor::Borrow(part(clusters.forces, kAtoms * 3), {kBatch, kAtoms, 3}));
-  return batch;
-}
-
 // Returns the error of the forces of all clusters, a root mean square.
 absl::StatusOr<double> ForceError(Session& session, Clusters& clusters) {
   std::vector<float> forces;
-  for (int64_t b = 0; b < clusters.count() / kBatch; ++b) {
+  for (int64_t b = 0; b < NumBatches(clusters); ++b) {
     COTAN_ASSIGN_OR_RETURN(const Batch batch, BatchOf(clusters, b));
     COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> results, session.Run("eval", {batch.positions}));
     COTAN_ASSIGN_OR_RETURN(const std::vector<float> values, results[1].ToVector<float>());
@@ -60,7 +40,7 @@ absl::StatusOr<double> ForceError(Session& session, Clusters& clusters) {
 
 absl::Status Train(Session& session, Clusters& clusters, int64_t steps) {
   for (int64_t step = 0; step < steps; ++step) {
-    COTAN_ASSIGN_OR_RETURN(const Batch batch, BatchOf(clusters, step % (clusters.count() / kBatch)));
+    COTAN_ASSIGN_OR_RETURN(const Batch batch, BatchOf(clusters, step % NumBatches(clusters)));
     COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> results,
                            session.Run("train_step", {batch.positions, batch.energies, batch.forces}));
     if ((step + 1) % 500 != 0) continue;
