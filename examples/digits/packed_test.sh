@@ -5,7 +5,7 @@
 set -euo pipefail
 compiler=$1 program=$2
 folder=$TEST_TMPDIR
-fail() { echo "FAILED: $*"; exit 1; }
+fail() { echo "FAILED: $*" >&2; exit 1; }
 
 # Compiles with the flags, and prints the peak of a step in MiB.
 peak_of() {
