@@ -294,11 +294,19 @@ std::vector<OpCase> FurtherIndexingCases() {
       {"addr.default", {T({5, 3}), T({5}), T({3}), Num(1), Num(2)}},
   };
   const Arg sorted = [](at::ScalarType dtype) { return at::linspace(-1, 1, 9, dtype); };
+  const Arg unsorted = [](at::ScalarType dtype) { return at::tensor({0.25, -1.0, 0.5, 0.75, -0.5}).to(dtype); };
+  const Arg rows = [](at::ScalarType dtype) {
+    return at::tensor({0.5, -0.5, 0.0, -0.25, 0.75, 0.5}).view({2, 3}).to(dtype);
+  };
+  const Arg sorter = [](at::ScalarType) { return at::tensor({1, 2, 0, 0, 2, 1}, at::kLong).view({2, 3}); };
   for (const bool right : {false, true}) {
     cases.push_back({"bucketize.Tensor", {T({4, 5}), sorted, V(false), V(right)}});
     cases.push_back({"bucketize.Scalar", {Num(0.25), sorted, V(false), V(right)}});
     cases.push_back({"searchsorted.Tensor", {sorted, T({4, 5}), V(true), V(right), None(), None()}});
     cases.push_back({"searchsorted.Scalar", {sorted, Num(0.25), V(false), V(right), None(), None()}});
+    cases.push_back({"searchsorted.Tensor", {unsorted, T({4, 5}), V(false), V(right), None(), Longs({1, 4, 0, 2, 3})}});
+    cases.push_back({"searchsorted.Tensor", {rows, T({2, 7}), V(true), V(right), None(), sorter}});
+    cases.push_back({"searchsorted.Scalar", {unsorted, Num(0.5), V(false), V(right), None(), Longs({1, 4, 0, 2, 3})}});
   }
   return cases;
 }

@@ -61,6 +61,11 @@ absl::Status LowerIndexAdd(Lowering& l) {
   return l.Return(l.b.ScatterAdd(rows, IndexInto(l, 2, x.sizes(), dim), x, dim, -1, x.sizes()));
 }
 
+// Returns the elements of x that `index`, of as many dimensions as x, names along `dim`.
+Tensor GatherAlong(Lowering& l, const Tensor& x, const Tensor& index, int64_t dim) {
+  return l.b.Gather(l.b.View(x, {NumElementsOf(x.sizes())}), FlatPositions(l, index, x.sizes(), dim), 0);
+}
+
 // (self, dim, index, sparse_grad)
 absl::Status LowerGather(Lowering& l) {
   const Tensor x = l.tensor(0);
@@ -68,8 +73,7 @@ absl::Status LowerGather(Lowering& l) {
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
   const Tensor index = IndexInto(l, 2, x.sizes(), dim);
   if (index.rank() == 0) return l.Return(l.b.Gather(x, index, 0));
-  const Tensor position = FlatPositions(l, index, x.sizes(), dim);
-  return l.Return(l.b.Gather(l.b.View(x, {NumElementsOf(x.sizes())}), position, 0));
+  return l.Return(GatherAlong(l, x, index, dim));
 }
 
 // (self, dim, index, src)
@@ -366,8 +370,10 @@ absl::Status LowerBucketize(Lowering& l) { return CountBefore(l, l.tensor(1), l.
 
 // (sorted_sequence, self, out_int32, right, side, sorter)
 absl::Status LowerSearchSorted(Lowering& l) {
-  if (!l.is_none(5)) return l.Unsupported("a sorter");
-  return CountBefore(l, l.tensor(0), l.tensor(1), l.flag(3) || l.text(4) == "right");
+  Tensor sorted = l.tensor(0);
+  const int64_t last = sorted.rank() - 1;
+  if (l.optional_tensor(5).defined()) sorted = GatherAlong(l, sorted, IndexInto(l, 5, sorted.sizes(), last), last);
+  return CountBefore(l, sorted, l.tensor(1), l.flag(3) || l.text(4) == "right");
 }
 
 // (elements, test_elements, assume_unique, invert)
