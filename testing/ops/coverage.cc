@@ -239,7 +239,9 @@ std::string SupportMatrix(const std::vector<CoverageRow>& core, const std::vecto
   AppendRows(functional, out);
   absl::StrAppend(&out,
                   "\n## Rows of the op table\n\nWhat a traced graph may consist of, backward ops included "
-                  "([adding an op](adding_an_op.md)).\n");
+                  "([adding an op](adding_an_op.md)). Other ops are compiled if LibTorch or the tracer "
+                  "(`aot/decompositions/rewrites.h`) writes them in terms of these: orthogonal polynomials of "
+                  "`torch.special` only with a number of at most 64 as degree, not with a tensor.\n");
   AppendOpTable(out);
   return out;
 }

@@ -118,6 +118,22 @@ TEST(ValueDependentOpsTest, RejectsOpsWithoutGradientsByName) {
                 /*with_gradients=*/false);
 }
 
+// The degree is the number of steps of the recurrence.
+TEST(ValueDependentOpsTest, RejectsPolynomialsWhoseDegreeIsATensorByName) {
+  const Tensors inputs = {at::rand({3}), Longs({0, 1, 2})};
+  const std::vector<Case> cases = {
+      {"aten.special_chebyshev_polynomial_t",
+       [](const Tensors& in) -> Tensors { return {at::special_chebyshev_polynomial_t(in[0], in[1])}; }, inputs},
+      {"aten.special_chebyshev_polynomial_t",
+       [](const Tensors& in) -> Tensors { return {in[0] * at::special_chebyshev_polynomial_t(0.5, in[1])}; }, inputs},
+      {"aten.special_hermite_polynomial_he",
+       [](const Tensors& in) -> Tensors { return {at::special_hermite_polynomial_he(in[0], in[1])}; }, inputs},
+      {"aten.special_legendre_polynomial_p",
+       [](const Tensors& in) -> Tensors { return {at::special_legendre_polynomial_p(in[0], in[1])}; }, inputs},
+  };
+  for (const Case& c : cases) ExpectRefused(c, /*with_gradients=*/false);
+}
+
 TEST(ValueDependentOpsTest, RejectsDataDependentSizesByName) {
   for (const Case& c : Sizes()) {
     ExpectRefused(c, /*with_gradients=*/false);
