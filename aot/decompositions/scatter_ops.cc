@@ -19,6 +19,7 @@
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/le.h>
 #include <ATen/ops/logical_and.h>
+#include <ATen/ops/lt.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/prod.h>
 #include <ATen/ops/searchsorted.h>
@@ -28,13 +29,13 @@
 #include <c10/util/StringUtil.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "aot/capture/effects.h"
 #include "aot/capture/recorder.h"
 
 namespace cotan::aot {
@@ -172,43 +173,68 @@ at::Tensor Histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, co
   return at::zeros({bins}, x.options()).scatter_add(0, index, inside.to(x.scalar_type()));
 }
 
-// Returns the end of each segment.
-at::Tensor EndsOf(const std::optional<at::Tensor>& lengths, const std::optional<at::Tensor>& offsets) {
-  TORCH_CHECK(lengths.has_value() || offsets.has_value(), "segment_reduce needs lengths or offsets");
-  return lengths.has_value() ? at::cumsum(*lengths, 0) : offsets->slice(0, 1);
+// The segments of an axis.
+struct Segments {
+  at::Tensor begin;  // of the first one, i64 [..., 1]; undefined: 0
+  at::Tensor ends;   // of each, i64 [..., segments]
+};
+
+// The call ends with an error for lengths that eager refuses. Like eager, it takes offsets as they are.
+Segments SegmentsOf(const std::optional<at::Tensor>& lengths, const std::optional<at::Tensor>& offsets, int64_t size,
+                    bool unsafe) {
+  if (offsets.has_value()) {
+    const at::Tensor all = offsets->to(at::kLong);
+    return {all.slice(-1, 0, 1), all.slice(-1, 1).contiguous()};
+  }
+  if (!unsafe) {
+    Assert(at::ge(*lengths, 0), "segment_reduce", "a length is negative");
+    Assert(at::eq(lengths->sum(-1), size), "segment_reduce", "the lengths do not add up to the size of the axis");
+  }
+  return {at::Tensor(), at::cumsum(*lengths, -1, at::kLong)};
 }
 
-// Computes segment_reduce along the first dimension: rows are scattered to their segments.
+// Returns the number of the segment of each element of the axis, i64 [..., size]; that of the last one plus 1 for
+// elements of none.
+at::Tensor SegmentNumbers(const Segments& segments, int64_t size) {
+  std::vector<int64_t> sizes = segments.ends.sizes().vec();
+  sizes.back() = size;
+  const at::Tensor place = at::arange(size, at::TensorOptions(at::kLong)).expand(sizes).contiguous();
+  const at::Tensor number = at::searchsorted(segments.ends, place, /*out_int32=*/false, /*right=*/true);
+  if (!segments.begin.defined()) return number;
+  return at::where(at::lt(place, segments.begin), at::Scalar(segments.ends.size(-1)), number);
+}
+
+// Scatters the elements to their segments, along the last dimension of lengths or offsets. Elements of no segment go to
+// one more, which is cut off.
 at::Tensor SegmentReduce(const at::Tensor& data, std::string_view reduce, const std::optional<at::Tensor>& lengths,
                          const std::optional<at::Tensor>& indices, const std::optional<at::Tensor>& offsets,
                          int64_t axis, bool unsafe, const std::optional<at::Scalar>& initial) {
-  const bool along_first = axis == 0 && !indices.has_value() && (!lengths.has_value() || lengths->dim() == 1) &&
-                           (!offsets.has_value() || offsets->dim() == 1);
-  if (!along_first) {
-    CurrentRecorder()->ReportUnsupported("aten.segment_reduce.default", "segments are those of dimension 0 only");
-    return data;
-  }
-  const at::Tensor ends = EndsOf(lengths, offsets);
-  const int64_t rows = data.size(0);
-  const at::Tensor row = at::arange(rows, at::TensorOptions(at::kLong));
-  const at::Tensor segment = at::clamp(at::searchsorted(ends, row, /*out_int32=*/false, /*right=*/true), 0,
-                                       std::max<int64_t>(ends.size(0) - 1, 0));
-  std::vector<int64_t> sizes = data.sizes().vec();
-  std::vector<int64_t> ones(sizes.size(), 1);
-  ones[0] = rows;
-  const at::Tensor index = segment.view(ones).expand(sizes);
-  sizes[0] = ends.size(0);
   const bool adds = reduce == "sum" || reduce == "mean";
-  const std::string kind = adds ? "sum" : reduce == "prod" ? "prod" : reduce == "max" ? "amax" : "amin";
   TORCH_CHECK(adds || reduce == "prod" || reduce == "max" || reduce == "min", "unsupported segment_reduce '",
               std::string(reduce), "'");
+  TORCH_CHECK(!indices.has_value() && lengths.has_value() != offsets.has_value(),
+              "segment_reduce expects either lengths or offsets, and no indices");
+  axis = at::maybe_wrap_dim(axis, data.dim());
+  const int64_t rank = (lengths.has_value() ? lengths : offsets)->dim();
+  TORCH_CHECK(axis == rank - 1, "segment_reduce expects axis=", rank - 1,
+              ", the last dimension of lengths or offsets, but got ", axis);
+  const Segments segments = SegmentsOf(lengths, offsets, data.size(axis), unsafe);
+  const int64_t count = segments.ends.size(-1);
+  std::vector<int64_t> sizes = data.sizes().vec();
+  std::vector<int64_t> outer(sizes.begin(), sizes.begin() + rank);
+  outer.resize(sizes.size(), 1);
+  const at::Tensor index = SegmentNumbers(segments, data.size(axis)).view(outer).expand(sizes);
+  sizes[static_cast<size_t>(axis)] = count + 1;
+  const std::string kind = adds ? "sum" : reduce == "prod" ? "prod" : reduce == "max" ? "amax" : "amin";
   const at::Scalar identity = adds ? at::Scalar(0) : Identity(kind, data.scalar_type());
   const at::Tensor start = at::full(sizes, initial.value_or(identity), data.options());
-  const at::Tensor reduced = ScatterReduce(start, 0, index, data, kind, /*include_self=*/true);
-  if (reduce != "mean") return reduced;
-  const at::Tensor count = Arrivals(start, 0, index).to(data.scalar_type());
+  const auto without_last = [&](const at::Tensor& x) { return x.slice(axis, 0, count); };
+  const at::Tensor reduced = without_last(ScatterReduce(start, axis, index, data, kind, /*include_self=*/true));
+  if (reduce != "mean") return reduced.clone(at::MemoryFormat::Contiguous);
+  const at::Tensor elements = without_last(Arrivals(start, axis, index)).to(data.scalar_type());
   // The mean of an empty segment is NaN, or the initial value.
-  return initial.has_value() ? at::where(count > 0, reduced / at::clamp(count, 1), start) : reduced / count;
+  if (!initial.has_value()) return reduced / elements;
+  return at::where(elements > 0, reduced / at::clamp(elements, 1), *initial);
 }
 
 }  // namespace

@@ -48,14 +48,30 @@ void AddScatterReductions(std::vector<OpCase>& cases) {
     }
     cases.push_back({"scatter_reduce.two", {T({4, 5}), V(0), Index({6, 3}, 4), T({7, 4}), Text(reduce), V(true)}});
   }
+}
+
+// i64 of these sizes, with these elements.
+Arg Table(Sizes sizes, Sizes values) {
+  return [sizes, values](at::ScalarType) { return at::tensor(values, at::kLong).view(sizes); };
+}
+
+void AddSegmentReductions(std::vector<OpCase>& cases) {
   for (const char* reduce : {"sum", "mean", "max", "min", "prod"}) {
-    const auto segments = [&](const Arg& lengths, const Arg& offsets, const Arg& initial) {
+    const auto add = [&](const Arg& data, const Arg& lengths, const Arg& offsets, int64_t axis, bool unsafe,
+                         const Arg& initial) {
       cases.push_back(
-          {"segment_reduce.default", {T({6, 3}), Text(reduce), lengths, None(), offsets, V(0), V(false), initial}});
+          {"segment_reduce.default", {data, Text(reduce), lengths, None(), offsets, V(axis), V(unsafe), initial}});
     };
-    segments(Longs({2, 1, 3}), None(), None());
-    segments(Longs({4, 0, 2}), None(), Num(0.25));
-    segments(None(), Longs({0, 3, 6}), None());
+    const Arg rows = T({6, 3}), batch = T({2, 6, 3});
+    add(rows, Longs({2, 1, 3}), None(), 0, false, None());
+    add(rows, Longs({4, 0, 2}), None(), 0, false, Num(0.25));
+    add(rows, Longs({2, 0, 1}), None(), 0, true, None());  // the last rows are in no segment
+    add(rows, None(), Longs({0, 3, 6}), 0, false, None());
+    add(rows, None(), Longs({1, 3, 5}), 0, false, None());  // neither are the first and the last
+    add(batch, Table({2, 3}, {2, 1, 3, 0, 6, 0}), None(), 1, false, Num(0.5));
+    add(batch, Table({2, 3}, {2, 1, 3, 1, 4, 1}), None(), -2, false, None());
+    add(batch, None(), Table({2, 3}, {0, 3, 6, 1, 2, 5}), 1, false, None());
+    add(rows, Table({6, 2}, {2, 1, 1, 2, 3, 0, 0, 3, 2, 1, 1, 2}), None(), 1, false, Num(-0.5));
   }
 }
 
@@ -259,6 +275,7 @@ std::vector<OpCase> RewrittenCases() {
   AddGridSamplers(cases);
   AddDistances(cases);
   AddScatterReductions(cases);
+  AddSegmentReductions(cases);
   AddTransforms(cases);
   AddAntialiasedResizes(cases);
   AddFractionalPools(cases);
