@@ -6,8 +6,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/ceil.h>
+#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/cumsum.h>
@@ -16,8 +19,10 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/floor.h>
 #include <ATen/ops/ge.h>
+#include <ATen/ops/gt.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log1p.h>
+#include <ATen/ops/logical_and.h>
 #include <ATen/ops/lt.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/real.h>
@@ -34,12 +39,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numbers>
 #include <optional>
 #include <tuple>
 #include <vector>
 
 #include "aot/capture/dispatch_keys.h"
+#include "aot/capture/effects.h"
 #include "aot/capture/recorder.h"
 #include "base/philox.h"
 
@@ -314,12 +321,13 @@ at::Tensor& GeometricInPlace(at::Tensor& self, double p, OptionalGenerator gener
   return self.copy_(at::clamp_min(at::ceil(at::log1p(-Draw(self.sizes())) * (1 / std::log1p(-p))), 1));
 }
 
-// Returns draws of the rows of `weights`, [m, n], with replacement: the first index whose cumulative weight exceeds a
-// draw. 24 bits of a draw times the total stay below the total in any rounding.
+// Returns draws of the rows of `weights`, f32 [m, n], with replacement: the first index whose cumulative weight exceeds
+// a draw. 24 bits of a draw times the total stay below the total in any rounding. Refused weights give an index in
+// range, too: a check of the index, which may come first, would hide their error.
 at::Tensor SampleWithReplacement(const at::Tensor& weights, int64_t count) {
-  const at::Tensor limits = at::cumsum(weights.to(at::kFloat), -1);
+  const at::Tensor limits = at::cumsum(weights, -1);
   const at::Tensor draws = Draw({weights.size(0), count}) * limits.slice(-1, weights.size(-1) - 1);
-  return at::searchsorted(limits, draws, /*out_int32=*/false, /*right=*/true);
+  return at::clamp_max(at::searchsorted(limits, draws, /*out_int32=*/false, /*right=*/true), weights.size(-1) - 1);
 }
 
 // Returns the same without replacement: the indices of the largest quotients of weights and exponential draws, as
@@ -327,10 +335,23 @@ at::Tensor SampleWithReplacement(const at::Tensor& weights, int64_t count) {
 at::Tensor SampleWithoutReplacement(const at::Tensor& weights, int64_t count) {
   constexpr double kSmallest = 1e-30;
   const at::Tensor draws = at::clamp_min(-at::log1p(-Draw(weights.sizes())), kSmallest);
-  return std::get<1>(at::topk(weights.to(at::kFloat) / draws, count, -1));
+  return std::get<1>(at::topk(weights / draws, count, -1));
 }
 
-// The weights are not checked, because they are data: negative ones and rows of zeros give some index.
+// Returns the weights of each row, [m, n], divided by the largest one: f32, whatever their range. The call ends with an
+// error for weights that eager refuses.
+at::Tensor CheckedWeights(const at::Tensor& rows) {
+  const at::Tensor least = at::amin(rows, at::IntArrayRef{-1});
+  const at::Tensor largest = at::amax(rows, at::IntArrayRef{-1}, /*keepdim=*/true);
+  const at::Tensor most = largest.squeeze(-1);
+  const double infinity = std::numeric_limits<double>::infinity();
+  Assert(at::logical_and(at::ge(least, 0), at::lt(most, infinity)), "multinomial",
+         "a row has a weight that is negative, infinite or NaN");
+  Assert(at::gt(most, 0), "multinomial", "all weights of a row are 0");
+  const at::ScalarType wide = rows.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return (rows.to(wide) / largest.to(wide)).to(at::kFloat);
+}
+
 at::Tensor Multinomial(const at::Tensor& self, c10::SymInt num_samples, bool replacement, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.multinomial");
   const int64_t count = num_samples.expect_int();
@@ -338,10 +359,11 @@ at::Tensor Multinomial(const at::Tensor& self, c10::SymInt num_samples, bool rep
   TORCH_CHECK(self.is_floating_point(), "multinomial expects floating point weights, but got ", self.scalar_type());
   TORCH_CHECK(count > 0 && (replacement || count <= self.size(-1)), "multinomial cannot draw ", count, " of ",
               self.size(-1), replacement ? "" : " without replacement");
-  const at::Tensor weights = self.detach();
-  const at::Tensor rows = weights.dim() == 1 ? weights.unsqueeze(0) : weights;
-  const at::Tensor drawn = replacement ? SampleWithReplacement(rows, count) : SampleWithoutReplacement(rows, count);
-  return weights.dim() == 1 ? drawn.squeeze(0) : drawn;
+  const bool is_row = self.dim() == 1;
+  const at::Tensor weights = CheckedWeights(is_row ? self.detach().unsqueeze(0) : self.detach());
+  const at::Tensor drawn =
+      replacement ? SampleWithReplacement(weights, count) : SampleWithoutReplacement(weights, count);
+  return is_row ? drawn.squeeze(0) : drawn;
 }
 
 }  // namespace

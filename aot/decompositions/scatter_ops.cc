@@ -17,6 +17,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/le.h>
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/lt.h>
@@ -29,6 +30,7 @@
 #include <c10/util/StringUtil.h>
 #include <torch/library.h>
 
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -154,15 +156,20 @@ at::Tensor OneHot(const at::Tensor& self, int64_t num_classes) {
 }
 
 // Counts the elements in each of `bins` equal ranges between min and max, or between the extremes of the data if both
-// are equal. Elements outside, NaN included, do not count.
+// are equal; then the call ends with an error for data that is not finite. Elements outside of the ranges, NaN
+// included, do not count.
 at::Tensor Histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
   TORCH_CHECK(bins > 0, "histc expects bins > 0, but got ", bins);
   TORCH_CHECK(self.is_floating_point(), "histc expects a floating point dtype, but got ", self.scalar_type());
+  TORCH_CHECK(std::isfinite(min.toDouble()) && std::isfinite(max.toDouble()) && min.toDouble() <= max.toDouble(),
+              "histc expects finite bounds with min <= max, but got min=", min.toDouble(), ", max=", max.toDouble());
   const at::Tensor x = self.detach().flatten();
   if (x.numel() == 0) return at::zeros({bins}, x.options());
   at::Tensor low = at::full({}, min, x.options()), high = at::full({}, max, x.options());
   if (min.toDouble() == max.toDouble()) {
     const at::Tensor least = at::amin(x), most = at::amax(x);
+    Assert(at::logical_and(at::isfinite(least), at::isfinite(most)), "histc",
+           "the data has an infinity or NaN, and no range is given");
     const at::Tensor widen = at::eq(least, most).to(x.scalar_type());
     low = least - widen;
     high = most + widen;

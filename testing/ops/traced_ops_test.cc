@@ -92,17 +92,21 @@ TEST(TracedOpsTest, TheRuntimeDrawsFromTheDistributions) {
   EXPECT_GE(geometric.min().item<double>(), 1);
 }
 
+// The largest weights add up to infinity, the smallest ones are zero in f32.
 TEST(TracedOpsTest, TheRuntimeDrawsIndicesByWeight) {
-  const at::Tensor weights = at::tensor({0.0f, 1.0f, 0.0f, 3.0f, 0.0f});
-  const at::Tensor with =
-      Drawn([](const at::Tensor& x) { return at::multinomial(x, 8000, /*replacement=*/true); }, weights.expand({2, 5}));
-  EXPECT_EQ(with.sizes(), (std::vector<int64_t>{2, 8000}));
-  EXPECT_NEAR(Mean(with == 1), 0.25, 0.02);
-  EXPECT_NEAR(Mean(with == 3), 0.75, 0.02);
-  const at::Tensor without =
-      Drawn([](const at::Tensor& x) { return at::multinomial(x, 2); }, weights.expand({4000, 5}));
-  EXPECT_TRUE(std::get<0>(without.sort(-1)).equal(at::tensor({1, 3}, at::kLong).expand({4000, 2})));
-  EXPECT_NEAR(Mean(without.select(1, 0) == 3), 0.75, 0.03);
+  for (const double scale : {1.0, 5e307, 1e-300}) {
+    SCOPED_TRACE(scale);
+    const at::Tensor weights = at::tensor({0.0, 1.0, 0.0, 3.0, 0.0}, at::kDouble) * scale;
+    const at::Tensor with = Drawn([](const at::Tensor& x) { return at::multinomial(x, 8000, /*replacement=*/true); },
+                                  weights.expand({2, 5}));
+    EXPECT_EQ(with.sizes(), (std::vector<int64_t>{2, 8000}));
+    EXPECT_NEAR(Mean(with == 1), 0.25, 0.02);
+    EXPECT_NEAR(Mean(with == 3), 0.75, 0.02);
+    const at::Tensor without =
+        Drawn([](const at::Tensor& x) { return at::multinomial(x, 2); }, weights.expand({4000, 5}));
+    EXPECT_TRUE(std::get<0>(without.sort(-1)).equal(at::tensor({1, 3}, at::kLong).expand({4000, 2})));
+    EXPECT_NEAR(Mean(without.select(1, 0) == 3), 0.75, 0.03);
+  }
 }
 
 }  // namespace
