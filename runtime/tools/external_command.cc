@@ -25,8 +25,10 @@ bool IsPlainName(absl::string_view name) {
   });
 }
 
-// Returns the path of `program` in the folder of this process's program, or `program` if it is not there.
-std::string BesideThisProgram(const std::string& program) {
+}  // namespace
+
+std::string ExternalProgram(absl::string_view name) {
+  const std::string program = absl::StrCat("cotan-", name);
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return program;
@@ -34,18 +36,16 @@ std::string BesideThisProgram(const std::string& program) {
   return access(path.c_str(), X_OK) == 0 ? path : program;
 }
 
-}  // namespace
-
 absl::Status RunExternalCommand(absl::Span<const char* const> arguments) {
   const std::string name = arguments.empty() ? "" : arguments[0];
   if (!IsPlainName(name)) return absl::NotFoundError(absl::StrCat("'", name, "' is not a command; see cotan --help"));
-  std::string program = absl::StrCat("cotan-", name);
+  const std::string program = absl::StrCat("cotan-", name);
   std::vector<std::string> words(arguments.begin(), arguments.end());
   words[0] = program;
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  execvp(BesideThisProgram(program).c_str(), pointers.data());
+  execvp(ExternalProgram(name).c_str(), pointers.data());
   if (errno == ENOENT) {
     return absl::NotFoundError(absl::StrCat("unknown command '", name, "': there is no program ", program,
                                             " beside cotan or in PATH; see cotan --help"));

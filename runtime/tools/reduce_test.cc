@@ -2,6 +2,13 @@
 
 #include "runtime/tools/reduce.h"
 
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/testing/program_builder.h"
@@ -70,6 +77,22 @@ TEST(RunProcessTest, ReturnsTheStatusOfTheProgram) {
   EXPECT_EQ(*RunProcess({"sh", "-c", "kill -9 $$"}), 128 + 9);
   EXPECT_EQ(*RunProcess({"true"}), 0);
   EXPECT_EQ(RunProcess({"/nonexistent/program"}).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(RunProcessTest, WritesToGivenFiles) {
+  const auto file = [](absl::string_view name) {
+    return std::fopen(absl::StrCat(::testing::TempDir(), "/", name).c_str(), "w+");
+  };
+  std::FILE* const output = file("output");
+  std::FILE* const errors = file("errors");
+  ASSERT_TRUE(output != nullptr && errors != nullptr);
+  const std::vector<std::string> words = {"sh", "-c", "echo a; echo b >&2"};
+  EXPECT_EQ(*RunProcess(words, {.output = fileno(output), .errors = fileno(errors)}), 0);
+  EXPECT_EQ(*RunProcess(words, {.output = fileno(output)}), 0);
+  std::fclose(output);
+  std::fclose(errors);
+  EXPECT_EQ(MappedFile::Open(::testing::TempDir() + "/output")->bytes(), "a\na\n");
+  EXPECT_EQ(MappedFile::Open(::testing::TempDir() + "/errors")->bytes(), "b\n");
 }
 
 }  // namespace

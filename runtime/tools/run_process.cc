@@ -13,17 +13,29 @@
 #include "absl/strings/str_cat.h"
 
 namespace cotan::tools {
+namespace {
 
-absl::StatusOr<int> RunProcess(const std::vector<std::string>& words) {
+// Makes `file` of the new process a copy of `source`, or nothing if that is -1.
+void Redirect(int file, int source, posix_spawn_file_actions_t& actions) {
+  if (source < 0) {
+    posix_spawn_file_actions_addopen(&actions, file, "/dev/null", O_RDWR, 0);
+  } else {
+    posix_spawn_file_actions_adddup2(&actions, source, file);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunProcess(const std::vector<std::string>& words, const ProcessFiles& files) {
   std::vector<std::string> copies = words;
   std::vector<char*> arguments;
   for (std::string& word : copies) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    posix_spawn_file_actions_addopen(&actions, file, "/dev/null", O_RDWR, 0);
-  }
+  Redirect(STDIN_FILENO, -1, actions);
+  Redirect(STDOUT_FILENO, files.output, actions);
+  Redirect(STDERR_FILENO, files.errors, actions);
   pid_t process = 0;
   const int error = posix_spawnp(&process, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);

@@ -11,10 +11,16 @@
 
 namespace cotan::tools {
 
-// Runs words[0], found in PATH, with the other words as arguments, without input and output, and waits for its end.
+// Descriptors of open files; -1: what the program writes is dropped.
+struct ProcessFiles {
+  int output = -1;
+  int errors = -1;
+};
+
+// Runs words[0], found in PATH, with the other words as arguments, without input, and waits for its end.
 // Returns its exit status, or 128 plus the number of the signal that ended it.
 // NotFound: there is no such program. Unavailable: no process can be made. `words` is not empty.
-absl::StatusOr<int> RunProcess(const std::vector<std::string>& words);
+absl::StatusOr<int> RunProcess(const std::vector<std::string>& words, const ProcessFiles& files = {});
 
 }  // namespace cotan::tools
 

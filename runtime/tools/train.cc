@@ -170,6 +170,7 @@ absl::Status Train(const CommandLine& line, const std::string& path, const Sessi
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, WithOneRank(*program, session_options, rank)));
   COTAN_ASSIGN_OR_RETURN(Trainer trainer, Trainer::Create(&session, data.train, data.held_out, options.trainer));
   if (options.resume) COTAN_RETURN_IF_ERROR(trainer.Resume(options.trainer.checkpoint));
+  for (const std::string& text : data.classes) out << text << "\n";
   out << data.train.size() << " examples in batches of " << trainer.batch() << ", "
       << (data.held_out.has_value() ? data.held_out->size() : 0) << " held out; step " << trainer.step() << " of "
       << trainer.total_steps() << std::endl;

@@ -12,8 +12,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "runtime/tools/packed_images.h"
 #include "runtime/training/csv_dataset.h"
 #include "runtime/training/idx_dataset.h"
 #include "runtime/training/safetensors_dataset.h"
@@ -30,11 +32,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTiny = std::numeric_limits<double>::min();  // least number above 0
 
 constexpr absl::string_view kNames[] = {
-    "data",       "format",       "inputs",     "targets",    "classes", "delimiter",        "held_out",
-    "mean",       "deviation",    "epochs",     "batch",      "seed",    "accumulate",       "lr",
-    "schedule",   "warmup_steps", "clip_norm",  "clip_value", "ema",     "metric",           "evaluate_every",
-    "early_stop", "min_delta",    "checkpoint", "resume",     "log",     "checkpoint_every", "curve",
-    "best",       "save",         "threads",    "device",     "help"};
+    "data",           "format",     "inputs",       "targets",    "classes",    "delimiter",  "held_out",
+    "mean",           "deviation",  "epochs",       "batch",      "seed",       "accumulate", "lr",
+    "channels",       "schedule",   "warmup_steps", "clip_norm",  "clip_value", "ema",        "metric",
+    "evaluate_every", "early_stop", "min_delta",    "checkpoint", "resume",     "log",        "checkpoint_every",
+    "curve",          "best",       "save",         "threads",    "device",     "help"};
 
 absl::Status Invalid(absl::string_view option, absl::string_view value, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("--", option, "=", value, ": ", what));
@@ -108,27 +110,46 @@ absl::Status Needs(const CommandLine& line, absl::string_view option, absl::stri
   return absl::InvalidArgumentError(absl::StrCat("--", option, " needs --", needed));
 }
 
-// Returns an error if `option` names a folder.
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+// Returns true if the data are folders of images.
+bool ReadsImages(const CommandLine& line) {
+  return line.Has("format") ? line.Text("format", "") == "images" : IsFolder(line.Text("data", ""));
+}
+
+// Returns an error if `option` names a folder, for other formats than images.
 absl::Status RefuseFolder(const CommandLine& line, absl::string_view option) {
   const std::string path = line.Text(option, "");
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return absl::OkStatus();
-  return Invalid(option, path,
-                 absl::StrCat("this is a folder; if it has images, `cotan pack ", path,
-                              " FILE.safetensors` makes a file of them"));
+  if (!IsFolder(path)) return absl::OkStatus();
+  return Invalid(option, path, "this is a folder; expected a file, or --data=FOLDER with images");
+}
+
+// Returns an error for an option that the format does not have.
+absl::Status CheckImageOptions(const CommandLine& line) {
+  if (!ReadsImages(line)) {
+    if (!line.Has("channels")) return absl::OkStatus();
+    return Invalid("channels", line.Text("channels", ""), "it is for folders of images");
+  }
+  if (!line.Has("targets")) return absl::OkStatus();
+  return Invalid("targets", line.Text("targets", ""), "the targets of a folder of images are its subfolders");
 }
 
 // Returns the format that --format names, or that of the name of the data.
 absl::StatusOr<std::string> Format(const CommandLine& line) {
   const std::string data = line.Text("data", "");
   if (data.empty()) return absl::InvalidArgumentError("--data=FILE is missing; see cotan train --help");
+  COTAN_RETURN_IF_ERROR(CheckImageOptions(line));
+  if (ReadsImages(line)) return std::string("images");
   COTAN_RETURN_IF_ERROR(RefuseFolder(line, "data"));
   std::string format = line.Text("format", "");
   if (format.empty() && absl::EndsWith(data, ".csv")) format = "csv";
   if (format.empty() && absl::EndsWith(data, ".safetensors")) format = "safetensors";
   if (format.empty() && (absl::EndsWith(data, "-ubyte") || absl::EndsWith(data, ".idx"))) format = "idx";
   if (format == "csv" || format == "idx" || format == "safetensors") return format;
-  return Invalid("format", format, absl::StrCat("expected csv, idx or safetensors for '", data, "'"));
+  return Invalid("format", format, absl::StrCat("expected csv, idx, safetensors or images for '", data, "'"));
 }
 
 absl::StatusOr<training::CsvOptions> CsvOptionsOf(const CommandLine& line) {
@@ -143,8 +164,26 @@ absl::StatusOr<training::CsvOptions> CsvOptionsOf(const CommandLine& line) {
   return options;
 }
 
-// Reads a file of `format`; for idx a pair of files, separated by a comma.
-absl::StatusOr<Dataset> ReadData(const CommandLine& line, const std::string& format, const std::string& path) {
+// Reads a folder of images. `classes` become its classes, or must be these if there are any.
+absl::StatusOr<Dataset> ReadImages(const CommandLine& line, const std::string& path,
+                                   std::vector<std::string>& classes) {
+  COTAN_ASSIGN_OR_RETURN(const int channels, line.Number("channels", 3, 1));
+  if (channels != 1 && channels != 3) return Invalid("channels", absl::StrCat(channels), "expected 1 or 3");
+  COTAN_ASSIGN_OR_RETURN(PackedImages images, ReadPackedImages(path, channels));
+  if (!classes.empty() && images.classes != classes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", path, "' has other subfolders than --data: ", absl::StrJoin(images.classes, ", "),
+                     "; those of --data are ", absl::StrJoin(classes, ", "),
+                     ". Give both the same ones, empty where there is no image"));
+  }
+  classes = std::move(images.classes);
+  return std::move(images.data);
+}
+
+// Reads a file of `format`, for idx a pair of files, separated by a comma, for images a folder.
+absl::StatusOr<Dataset> ReadData(const CommandLine& line, const std::string& format, const std::string& path,
+                                 std::vector<std::string>& classes) {
+  if (format == "images") return ReadImages(line, path, classes);
   if (format == "safetensors") return training::ReadSafetensors(path);
   if (format == "csv") {
     COTAN_ASSIGN_OR_RETURN(const training::CsvOptions options, CsvOptionsOf(line));
@@ -161,8 +200,8 @@ absl::Status ReadHeldOut(const CommandLine& line, const std::string& format, Tra
   const std::string held_out = line.Text("held_out", "");
   double fraction = 0;
   if (!absl::SimpleAtod(held_out, &fraction)) {
-    COTAN_RETURN_IF_ERROR(RefuseFolder(line, "held_out"));
-    COTAN_ASSIGN_OR_RETURN(data.held_out, ReadData(line, format, held_out));
+    if (format != "images") COTAN_RETURN_IF_ERROR(RefuseFolder(line, "held_out"));
+    COTAN_ASSIGN_OR_RETURN(data.held_out, ReadData(line, format, held_out, data.classes));
     return absl::OkStatus();
   }
   COTAN_ASSIGN_OR_RETURN(const std::optional<uint64_t> seed, Seed(line));
@@ -181,8 +220,9 @@ absl::string_view TrainUsage() {
   return "usage: cotan train FILE.cotan --data=FILE [options]\n"
          "Trains with the methods of a compiled program; docs/training.md has examples.\n"
          "data\n"
-         "  --data=FILE           examples to train on; cotan pack makes one of a folder of images\n"
-         "  --format=FORMAT       csv, idx or safetensors; by default that of the file's name\n"
+         "  --data=FILE           examples to train on, or a folder of images, whose subfolders are the classes\n"
+         "  --format=FORMAT       csv, idx, safetensors or images; by default that of the file's name\n"
+         "  --channels=N          images: 3 for color (the default) or 1 for gray\n"
          "  --targets=TARGETS     csv: columns, by name or number; idx: a second file; safetensors: tensors\n"
          "  --inputs=TENSORS      safetensors: tensors for the model's inputs; by default all but the targets\n"
          "  --classes=A,B,...     csv: texts of the targets that are the classes 0, 1, ...\n"
@@ -227,7 +267,7 @@ absl::StatusOr<TrainOptions> ParseTrainOptions(const CommandLine& line, const Pr
   COTAN_RETURN_IF_ERROR(Needs(line, "min_delta", "early_stop"));
   COTAN_RETURN_IF_ERROR(Needs(line, "resume", "checkpoint"));
   COTAN_RETURN_IF_ERROR(Needs(line, "checkpoint_every", "checkpoint"));
-  COTAN_RETURN_IF_ERROR(Needs(line, "held_out", "targets"));
+  if (!ReadsImages(line)) COTAN_RETURN_IF_ERROR(Needs(line, "held_out", "targets"));
   options.resume = line.Has("resume");
   options.log = line.Text("log", "");
   options.curve = line.Text("curve", "");
@@ -241,12 +281,13 @@ absl::StatusOr<TrainData> ReadTrainData(const CommandLine& line) {
   std::string path = line.Text("data", "");
   const std::string targets = line.Text("targets", "");
   if (format == "idx" && !targets.empty()) absl::StrAppend(&path, ",", targets);
-  COTAN_ASSIGN_OR_RETURN(Dataset train, ReadData(line, format, path));
-  TrainData data = {std::move(train), std::nullopt, {}, {}};
+  std::vector<std::string> classes;
+  COTAN_ASSIGN_OR_RETURN(Dataset train, ReadData(line, format, path, classes));
+  TrainData data = {std::move(train), std::nullopt, {}, {}, std::move(classes)};
   if (format == "safetensors") {
     data.inputs = List(line, "inputs");
     data.targets = List(line, "targets");
-  } else if (!targets.empty()) {
+  } else if (!targets.empty() || format == "images") {
     data.targets = {"targets"};
   }
   if (line.Has("held_out")) COTAN_RETURN_IF_ERROR(ReadHeldOut(line, format, data));

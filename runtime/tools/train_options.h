@@ -39,11 +39,12 @@ struct TrainData {
   training::Dataset train;
   std::optional<training::Dataset> held_out;
   std::vector<std::string> inputs, targets;  // columns, for TrainerOptions; empty `inputs`: those that are not targets
+  std::vector<std::string> classes;          // of folders of images: PackedImages.classes
 };
 
 // Reads the data that --data, --targets, --held_out and --format name.
 // InvalidArgument: an option is missing or invalid; the message names it. Errors of the readers
-// (runtime/training/csv_dataset.h and its siblings).
+// (runtime/training/csv_dataset.h and its siblings, ReadPackedImages()).
 absl::StatusOr<TrainData> ReadTrainData(const CommandLine& line);
 
 }  // namespace cotan::tools

@@ -2,6 +2,8 @@
 
 #include "runtime/tools/train_options.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -96,7 +98,7 @@ TEST(TrainDataTest, TheNameOfAFileGivesItsFormat) {
   EXPECT_THAT(data->targets, ElementsAre("targets"));
   EXPECT_FALSE(data->held_out.has_value());
   EXPECT_THAT(std::string(ReadTrainData(Line({"--data=data.bin"})).status().message()),
-              HasSubstr("--format=: expected csv, idx or safetensors for 'data.bin'"));
+              HasSubstr("--format=: expected csv, idx, safetensors or images for 'data.bin'"));
   EXPECT_THAT(std::string(ReadTrainData(Line({})).status().message()), HasSubstr("--data=FILE is missing"));
 }
 
@@ -116,14 +118,84 @@ TEST(TrainDataTest, HoldsOutAShareOrAFile) {
   EXPECT_THAT(std::string(ReadTrainData(Line(all)).status().message()), HasSubstr("--held_out=1: the held-out"));
 }
 
-TEST(TrainDataTest, TheErrorOfAFolderNamesTheCommandThatPacksImages) {
-  const std::string folder = ::testing::TempDir();
-  const std::string csv = Write("few.csv", "1,2,0\n3,4,1\n");
-  EXPECT_THAT(std::string(ReadTrainData(Line({"--data=" + folder})).status().message()),
-              HasSubstr("this is a folder; if it has images, `cotan pack " + folder + " FILE.safetensors`"));
+// Folders of images are read by a program in PATH, which is a script here.
+class ImageFoldersTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(programs_);
+    for (const char* name : {"train", "held_out", "other", "broken"}) {
+      std::filesystem::create_directories(absl::StrCat(folder_, name));
+    }
+    const std::string header = R"({"inputs":{"dtype":"U8","shape":[2,1],"data_offsets":[0,2]},)"
+                               R"("targets":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})";
+    const char size[8] = {static_cast<char>(header.size())};
+    Write("packed", absl::StrCat(absl::string_view(size, sizeof(size)), header, "abcd"));
+    const char* const path = std::getenv("PATH");
+    path_ = path == nullptr ? "" : path;
+    setenv("PATH", absl::StrCat(programs_, ":", path_).c_str(), 1);
+  }
+  void TearDown() override {
+    setenv("PATH", path_.c_str(), 1);
+    std::filesystem::remove_all(programs_);
+  }
+  // Writes cotan-pack, whose arguments are the folder, "-" and the number of channels.
+  void WriteProgram() {
+    const std::string path = absl::StrCat(programs_, "/cotan-pack");
+    const std::string script = absl::StrCat(
+        "#!/bin/sh\n"
+        "case $1 in */broken) echo \"cotan pack: '$1' has no images\" >&2; exit 1;; esac\n"
+        "test \"$2 $3\" = '- 1' || exit 2\n"
+        "cat ",
+        ::testing::TempDir(),
+        "/packed\n"
+        "echo '2 images' >&2; echo 'class 0: cat' >&2\n"
+        "case $1 in */other) echo 'class 1: dog' >&2;; esac\n");
+    EXPECT_TRUE(WriteFileAtomically(path, {script}).ok());
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+  std::string Folder(absl::string_view option, absl::string_view name) {
+    return absl::StrCat("--", option, "=", folder_, name);
+  }
+  absl::Status Refusal(const std::vector<std::string>& arguments) { return ReadTrainData(Line(arguments)).status(); }
+
+  const std::string folder_ = absl::StrCat(::testing::TempDir(), "/images_");
+  const std::string programs_ = absl::StrCat(::testing::TempDir(), "/programs");
+  std::string path_;
+};
+
+TEST_F(ImageFoldersTest, ArePacked) {
+  WriteProgram();
+  const absl::StatusOr<TrainData> data =
+      ReadTrainData(Line({Folder("data", "train"), "--channels=1", Folder("held_out", "held_out")}));
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train.size(), 2);
+  EXPECT_EQ(data->held_out->size(), 2);
+  EXPECT_THAT(data->targets, ElementsAre("targets"));
+  EXPECT_THAT(data->classes, ElementsAre("class 0: cat"));
+  EXPECT_TRUE(Parse({Folder("data", "train"), "--held_out=0.5"}).ok()) << "they have targets";
+}
+
+TEST_F(ImageFoldersTest, MistakesAreExplained) {
+  const absl::Status no_program = Refusal({Folder("data", "train")});
+  EXPECT_EQ(no_program.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(no_program.message()), HasSubstr("needs the program cotan-pack beside cotan or in PATH"));
+  WriteProgram();
+  const absl::Status broken = Refusal({Folder("data", "broken"), "--channels=1"});
+  EXPECT_EQ(broken.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(broken.message(), absl::StrCat("'", folder_, "broken' has no images"));
   EXPECT_THAT(
-      std::string(ReadTrainData(Line({"--data=" + csv, "--targets=2", "--held_out=" + folder})).status().message()),
-      HasSubstr("--held_out=" + folder + ": this is a folder"));
+      std::string(Refusal({Folder("data", "train"), "--channels=1", Folder("held_out", "other")}).message()),
+      HasSubstr(
+          "other' has other subfolders than --data: class 0: cat, class 1: dog; those of --data are class 0: cat"));
+  EXPECT_THAT(std::string(Refusal({Folder("data", "train")}).message()), HasSubstr("cotan-pack ended with status 2"));
+  EXPECT_EQ(Refusal({Folder("data", "train"), "--channels=2"}).message(), "--channels=2: expected 1 or 3");
+  EXPECT_THAT(std::string(Refusal({Folder("data", "train"), "--targets=x"}).message()),
+              HasSubstr("--targets=x: the targets of a folder of images are its subfolders"));
+  const std::string csv = Write("few.csv", "1,2,0\n3,4,1\n");
+  EXPECT_THAT(std::string(Refusal({"--data=" + csv, "--targets=2", "--channels=1"}).message()),
+              HasSubstr("--channels=1: it is for folders of images"));
+  EXPECT_THAT(std::string(Refusal({"--data=" + csv, "--targets=2", Folder("held_out", "train")}).message()),
+              HasSubstr("this is a folder; expected a file"));
 }
 
 TEST(TrainDataTest, IdxFilesComeInPairs) {

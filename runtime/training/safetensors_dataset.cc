@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "runtime/session/safetensors.h"
@@ -26,6 +28,21 @@ absl::StatusOr<Dataset> Parse(absl::string_view bytes) {
   return Dataset::Create(std::move(columns));
 }
 
+// Calls `write` with the parts of the file.
+absl::Status WriteParts(const Dataset& data,
+                        absl::FunctionRef<absl::Status(absl::Span<const absl::string_view>)> write) {
+  SafetensorsFile file;
+  for (const Column& column : data.columns()) {
+    const absl::string_view bytes(static_cast<const char*>(column.values.address()),
+                                  static_cast<size_t>(data.size()) * column.example_bytes());
+    file.tensors.push_back({column.name, column.values.dtype(), column.values.layout().sizes, bytes});
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(file));
+  std::vector<absl::string_view> parts = {header};
+  for (const SafetensorsEntry& entry : file.tensors) parts.push_back(entry.bytes);
+  return write(parts);
+}
+
 }  // namespace
 
 absl::StatusOr<Dataset> ParseSafetensorsDataset(absl::string_view bytes, absl::string_view name) {
@@ -40,16 +57,14 @@ absl::StatusOr<Dataset> ReadSafetensors(const std::string& path) {
 }
 
 absl::Status WriteSafetensors(const Dataset& data, const std::string& path) {
-  SafetensorsFile file;
-  for (const Column& column : data.columns()) {
-    const absl::string_view bytes(static_cast<const char*>(column.values.address()),
-                                  static_cast<size_t>(data.size()) * column.example_bytes());
-    file.tensors.push_back({column.name, column.values.dtype(), column.values.layout().sizes, bytes});
-  }
-  COTAN_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(file));
-  std::vector<absl::string_view> pieces = {header};
-  for (const SafetensorsEntry& entry : file.tensors) pieces.push_back(entry.bytes);
-  return WriteFileAtomically(path, pieces);
+  return WriteParts(data, [&](absl::Span<const absl::string_view> parts) { return WriteFileAtomically(path, parts); });
+}
+
+absl::Status WriteSafetensors(const Dataset& data, int file, const std::string& name) {
+  return WriteParts(data, [&](absl::Span<const absl::string_view> parts) -> absl::Status {
+    for (const absl::string_view part : parts) COTAN_RETURN_IF_ERROR(SystemFiles().Write(file, part, name));
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace cotan::training

@@ -29,6 +29,10 @@ absl::StatusOr<Dataset> ParseSafetensorsDataset(absl::string_view bytes, absl::s
 // Unimplemented: a column is c128. Errors of WriteFileAtomically() (base/file.h).
 absl::Status WriteSafetensors(const Dataset& data, const std::string& path);
 
+// Appends the same bytes to an open file, such as standard output; `name` stands for the path in messages.
+// Unimplemented: a column is c128. Errors of FileSystem::Write() (base/file.h).
+absl::Status WriteSafetensors(const Dataset& data, int file, const std::string& name);
+
 }  // namespace cotan::training
 
 #endif  // COTAN_RUNTIME_TRAINING_SAFETENSORS_DATASET_H_

@@ -2,6 +2,7 @@
 
 #include "runtime/training/safetensors_dataset.h"
 
+#include <cstdio>
 #include <random>
 #include <string>
 
@@ -47,6 +48,19 @@ TEST(SafetensorsDatasetTest, WritesWhatItReads) {
   ASSERT_TRUE(written.ok()) << written;
   EXPECT_EQ(MappedFile::Open(path)->bytes(), File());
   EXPECT_EQ(WriteSafetensors(*data, "/no/such/folder/x").code(), absl::StatusCode::kNotFound);
+}
+
+TEST(SafetensorsDatasetTest, WritesToAnOpenFileWhatItReads) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/open.safetensors");
+  const absl::StatusOr<Dataset> data = ParseSafetensorsDataset(File(), "d");
+  ASSERT_TRUE(data.ok()) << data.status();
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  const absl::Status written = WriteSafetensors(*data, fileno(file), "a file");
+  std::fclose(file);
+  EXPECT_TRUE(written.ok()) << written;
+  EXPECT_EQ(MappedFile::Open(path)->bytes(), File());
+  EXPECT_THAT(std::string(WriteSafetensors(*data, -1, "a file").message()), HasSubstr("a file"));
 }
 
 TEST(SafetensorsDatasetTest, MistakesAreNamedWithTheirPlace) {

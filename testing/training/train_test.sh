@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: train_test.sh COTAN DRAW DIGITS CLIPPED COTAN-PACK
+# usage: train_test.sh COTAN DRAW DIGITS CLIPPED COTAN-PACK DRAW_PICTURES
 # `cotan train` learns, continues after SIGKILL with the same bits, and refuses what is wrong.
 set -euo pipefail
 cotan=$1
@@ -8,12 +8,15 @@ draw=$2
 digits=$3
 clipped=$4
 pack=$5
+draw_pictures=$6
 cd "$TEST_TMPDIR"
 cotan=$OLDPWD/$cotan
 draw=$OLDPWD/$draw
 digits=$OLDPWD/$digits
 clipped=$OLDPWD/$clipped
-PATH=$OLDPWD/$(dirname "$pack"):$PATH  # for `cotan pack`
+draw_pictures=$OLDPWD/$draw_pictures
+path=$PATH
+PATH=$OLDPWD/$(dirname "$pack"):$PATH  # for `cotan pack` and folders of images
 fail() { echo "FAILED: $*"; exit 1; }
 
 "$draw" --out=. --train_images=1280 --held_out_images=200
@@ -178,30 +181,28 @@ for format in csv safetensors; do
   cmp scores_of_idx "scores_of_$format" || fail "$format gives other scores"
 done
 
-# A folder of images.
-python3 - <<'PYTHON'
-import pathlib
-import struct
-import zlib
-
-def chunk(name, data):
-  return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-images = open("train-images-idx3-ubyte", "rb").read()[16:]
-labels = open("train-labels-idx1-ubyte", "rb").read()[8:]
-for i, label in enumerate(labels):
-  rows = b"".join(b"\0" + images[784 * i + 28 * y:784 * i + 28 * (y + 1)] for y in range(28))
-  path = pathlib.Path(f"pictures/digit{label}/{i:05}.png")
-  path.parent.mkdir(parents=True, exist_ok=True)
-  path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0)) +
-                   chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
-PYTHON
-"$cotan" train "$clipped" --data=pictures > output 2>&1 && fail "accepted a folder"
-grep -qF "\`cotan pack pictures FILE.safetensors\`" output || fail "$(cat output)"
+# A folder of PNG and JPEG images, packed before and by `cotan train` itself: the same bits.
+"$draw_pictures" train-images-idx3-ubyte train-labels-idx1-ubyte pictures || fail "cannot draw pictures"
 "$cotan" pack pictures pictures.safetensors 1 > output || fail "cannot pack"
 grep -q "^1280 images: inputs u8\[1280,1,28,28\]" output && grep -q "^class 9: digit9" output || fail "$(cat output)"
-from_file --data=pictures.safetensors --targets=targets > scores_of_pictures
+from_file --data=pictures.safetensors --targets=targets --save=of_packed > scores_of_packed
+from_file --data=pictures --channels=1 --save=of_pictures > scores_of_pictures
+grep -q "^class 9: digit9" output || fail "$(cat output)"
 sed -n 's/^step 36: .* accuracy \(0\.[0-9]*\).*/\1/p' output | awk '{ exit !($1 > 0.7) }' || fail "$(cat output)"
+cmp of_packed of_pictures || fail "a folder gives other bits than the file of it"
+cmp scores_of_packed scores_of_pictures || fail "a folder gives other scores than the file of it"
+
+# A second folder is held out. Its subfolders are the same classes.
+"$draw_pictures" t10k-images-idx3-ubyte t10k-labels-idx1-ubyte held_out || fail "cannot draw pictures"
+"$cotan" train "$clipped" --data=pictures --channels=1 --held_out=held_out > output 2>&1 || fail "$(cat output)"
+grep -q "^1280 examples in batches of 64, 200 held out" output || fail "$(cat output)"
+rm -r held_out/digit4
+"$cotan" train "$clipped" --data=pictures --channels=1 --held_out=held_out > output 2>&1 && fail "took other classes"
+grep -q "'held_out' has other subfolders than --data" output || fail "$(cat output)"
+PATH=$path "$cotan" train "$clipped" --data=pictures > output 2>&1 && fail "trained without cotan-pack"
+grep -q "needs the program cotan-pack beside cotan or in PATH" output || fail "$(cat output)"
+"$cotan" train "$clipped" --data=. > output 2>&1 && fail "trained on a folder without images"
+grep -q "has no images in subfolders" output || fail "$(cat output)"
 "$cotan" pack . nothing.safetensors 2> output && fail "packed a folder without images"
 grep -q "has no images in subfolders" output || fail "$(cat output)"
 
