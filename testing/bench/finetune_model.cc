@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A transformer with the sizes of GPT-2 small, of which adapters are trained; and the same in small, for a test.
+// A transformer with the sizes of GPT-2 small, of which adapters are trained, or which is not trained; and the same in
+// small, for tests.
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,15 +79,23 @@ struct Gpt : nn::Module {
   nn::LayerNorm ln_f{nullptr};
 };
 
-ModelDefinition Define(const std::string& name, const Sizes& sizes) {
+ModelDefinition Define(const std::string& name, const std::string& description, const Sizes& sizes,
+                       const torch::Tensor& tokens) {
   ModelDefinition model;
   model.name = name;
-  model.description = "a transformer whose adapters are trained";
+  model.description = description;
   model.factory = AdaptFactory([sizes] { return std::make_shared<Gpt>(sizes); });
-  const int64_t length = std::min(kTokens, sizes.context);
-  const torch::Tensor tokens =
-      torch::arange(sizes.batch * length).view({sizes.batch, length}) * 7919 % sizes.vocabulary;
   model.examples = [tokens] { return std::vector<at::Tensor>{tokens}; };
+  return model;
+}
+
+torch::Tensor Tokens(const Sizes& sizes, int64_t length) {
+  return torch::arange(sizes.batch * length).view({sizes.batch, length}) * 7919 % sizes.vocabulary;
+}
+
+ModelDefinition Training(const std::string& name, const Sizes& sizes) {
+  const torch::Tensor tokens = Tokens(sizes, std::min(kTokens, sizes.context));
+  ModelDefinition model = Define(name, "a transformer whose adapters are trained", sizes, tokens);
   model.options = [tokens] {
     CompileOptions options;
     options.loss.function = [](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
@@ -101,8 +111,21 @@ ModelDefinition Define(const std::string& name, const Sizes& sizes) {
   return model;
 }
 
+ModelDefinition Inference(const std::string& name, const Sizes& sizes, int64_t length) {
+  ModelDefinition model = Define(name, "a transformer without training", sizes, Tokens(sizes, length));
+  model.options = [] {
+    CompileOptions options;
+    options.methods.forward_backward = false;
+    return options;
+  };
+  return model;
+}
+
 }  // namespace
 
-std::vector<ModelDefinition> RegisteredModels() { return {Define("gpt2", kGpt2), Define("small", kSmall)}; }
+std::vector<ModelDefinition> RegisteredModels() {
+  return {Training("gpt2", kGpt2), Training("small", kSmall), Inference("gpt2_eval_1", kGpt2, 1),
+          Inference("gpt2_eval_128", kGpt2, kTokens), Inference("small_eval", kSmall, 1)};
+}
 
 }  // namespace cotan::aot

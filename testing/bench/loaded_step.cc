@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/file.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/execution/program.h"
@@ -38,21 +39,29 @@ void AppendBytes(const Tensor& tensor, std::string& bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LoadedStep>> LoadedStep::Load(const std::string& artifact) {
-  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(artifact));
-  return std::unique_ptr<LoadedStep>(new LoadedStep(std::move(program)));
+absl::StatusOr<std::unique_ptr<LoadedStep>> LoadedStep::Load(const std::string& artifact, const std::string& method,
+                                                             StateMemory states) {
+  std::shared_ptr<const Program> program;
+  if (states == StateMemory::kMapped) {
+    COTAN_ASSIGN_OR_RETURN(program, Program::Load(artifact));
+  } else {
+    COTAN_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(artifact));
+    const auto file = std::make_shared<const MappedFile>(std::move(mapped));
+    COTAN_ASSIGN_OR_RETURN(program, Program::LoadShared(file->bytes(), file, artifact));
+  }
+  return std::unique_ptr<LoadedStep>(new LoadedStep(std::move(program), method));
 }
 
 absl::Status LoadedStep::Start(int threads) {
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program_, {.kernels = &CpuKernels(), .threads = threads}));
   session_ = std::make_unique<Session>(std::move(session));
-  COTAN_ASSIGN_OR_RETURN(train_step_, session_->FindMethod("train_step"));
-  results_.assign(static_cast<size_t>(session_->NumResults(train_step_)), Tensor());
+  COTAN_ASSIGN_OR_RETURN(method_, session_->FindMethod(name_));
+  results_.assign(static_cast<size_t>(session_->NumResults(method_)), Tensor());
   return MakeArguments();
 }
 
 absl::Status LoadedStep::MakeArguments() {
-  const Method& method = program_->method(train_step_.index);
+  const Method& method = program_->method(method_.index);
   for (const uint32_t input : method.inputs()) {
     COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, DenseLayout(method.values(static_cast<int>(input)).type(), {}));
     const DType dtype = ToDType(method.values(static_cast<int>(input)).type().dtype());
@@ -63,11 +72,16 @@ absl::Status LoadedStep::MakeArguments() {
   return absl::OkStatus();
 }
 
-absl::Status LoadedStep::Run() { return session_->Run(train_step_, arguments_, absl::MakeSpan(results_)); }
+absl::Status LoadedStep::Run() { return session_->Run(method_, arguments_, absl::MakeSpan(results_)); }
 
-absl::StatusOr<std::string> LoadedStep::Bits() const {
+std::string LoadedStep::ResultBits() const {
   std::string bytes;
   for (const Tensor& result : results_) AppendBytes(result, bytes);
+  return bytes;
+}
+
+absl::StatusOr<std::string> LoadedStep::Bits() const {
+  std::string bytes = ResultBits();
   for (const serialization::State& state : program_->artifact().states()) {
     COTAN_ASSIGN_OR_RETURN(const Tensor value, session_->State(state.name()));
     AppendBytes(value, bytes);
