@@ -3,13 +3,18 @@
 #include "aot/aotautograd/forward_trace.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "aot/aotautograd/joint.h"
 #include "aot/aotautograd/loss_metadata.h"
 #include "aot/aotautograd/synthetic_base_metadata.h"
@@ -24,12 +29,16 @@ namespace {
 using at::TensorBase;
 
 // Watches what a traced function asks of the gradients of `arguments`, the tensors that it gets. A trace has the
-// function's part of such a gradient only; the caller's Variable has the sum of all parts. So retain_grad() throws, and
-// so does, in the backward that is traced, a hook that returns another tensor than the gradient. Hooks that only look
-// at the gradient see the function's part.
+// function's part of such a gradient only; the caller's Variable has the sum of all parts. So calls of retain_grad()
+// are noted for the runtime, which retains the gradient of that Variable; and in the backward that is traced, a hook
+// that returns another tensor than the gradient throws. Hooks that only look at the gradient see the function's part.
 class ArgumentWatch final : public VariableWatch {
  public:
-  explicit ArgumentWatch(const std::vector<at::Tensor>& arguments) : arguments_(arguments) {}
+  explicit ArgumentWatch(const std::vector<at::Tensor>& arguments)
+      : arguments_(arguments), retained_(arguments.size(), false) {}
+
+  // Returns, by argument, whether retain_grad() was called.
+  const std::vector<bool>& retained() const { return retained_; }
 
   Hook OnRegisterHook(const TensorBase& self, Hook hook) const override {
     const int argument = IndexOf(self);
@@ -46,9 +55,7 @@ class ArgumentWatch final : public VariableWatch {
   }
   void OnRetainGrad(const TensorBase& self) const override {
     const int argument = IndexOf(self);
-    TORCH_CHECK_VALUE(argument < 0, "the function calls retain_grad() of argument ", argument,
-                      ", whose gradient only its caller knows. Call Variable::RetainGrad() of the Variable that the "
-                      "function is called with");
+    if (argument >= 0) retained_[static_cast<size_t>(argument)] = true;
   }
 
  private:
@@ -61,18 +68,8 @@ class ArgumentWatch final : public VariableWatch {
   }
 
   const std::vector<at::Tensor>& arguments_;
+  mutable std::vector<bool> retained_;
 };
-
-// InvalidArgument: the function has called retain_grad() of one of its results, whose grad() the caller's Variable has.
-absl::Status CheckNotRetained(const std::vector<at::Tensor>& results) {
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (!results[i].defined() || !results[i].requires_grad() || !results[i].retains_grad()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the function calls retain_grad() of its result ", i,
-                     ", whose grad() only its caller has: call Variable::RetainGrad() of the result of the call"));
-  }
-  return absl::OkStatus();
-}
 
 class ForwardTracer {
  public:
@@ -81,14 +78,22 @@ class ForwardTracer {
   absl::Status Run(const TensorFunction& function);
 
  private:
-  // Calls the function and sets the outputs. InvalidArgument: CheckNotRetained().
-  absl::Status Call(const TensorFunction& function);
+  // Calls the function and sets the outputs.
+  void Call(const TensorFunction& function);
+  // Returns whether a result, or the new content of an argument, is computed from each tensor.
+  std::vector<bool> UsedInside(const std::vector<at::Tensor>& tensors) const;
+  // Checks that the gradients of `tensors`, arguments with new content and outputs by index, are those that arrive at
+  // the caller's variables. InvalidArgument: the function computes other results from one, or adds a hook to it.
+  absl::Status CheckRetained(const std::vector<at::Tensor>& tensors, size_t num_arguments) const;
+  // Notes in the metadata of which arguments and outputs the function called retain_grad(). Errors of CheckRetained().
+  absl::Status MarkRetained();
   // Restricts the metadata to the gradient of the loss (kLoss).
   absl::Status DifferentiateLossOnly();
   void AddOutputs();
   void AddMutatedInput(int argument, MutationType type);
 
   JointTrace& trace_;
+  std::vector<bool> retained_;  // by user input; empty: none
 };
 
 // Returns the kind of output by which the program itself gives a user input its new content or storage.
@@ -98,20 +103,81 @@ OutputKind InGraphMutationKind(const InputAliasInfo& info) {
   return is_new ? OutputKind::kInputStorage : OutputKind::kSharedStorage;
 }
 
-absl::Status ForwardTracer::Call(const TensorFunction& function) {
+void ForwardTracer::Call(const TensorFunction& function) {
   const std::vector<at::Tensor>& inputs = trace_.program_arguments.function_inputs;
   if (trace_.options.backward != TraceOptions::Backward::kOutputs) {
     trace_.outputs = function(inputs);
-    return absl::OkStatus();
+    return;
   }
   const ArgumentWatch watch(inputs);
   trace_.outputs = function(inputs);
-  return CheckNotRetained(trace_.outputs);
+  retained_ = watch.retained();
+}
+
+std::vector<bool> ForwardTracer::UsedInside(const std::vector<at::Tensor>& tensors) const {
+  std::vector<at::Tensor> roots;
+  for (const std::vector<at::Tensor>* values : {&trace_.outputs, &trace_.arguments}) {
+    std::copy_if(values->begin(), values->end(), std::back_inserter(roots),
+                 [](const at::Tensor& value) { return value.defined() && value.requires_grad(); });
+  }
+  std::vector<bool> used(tensors.size(), false);
+  for (const torch::autograd::Node* node : ReachableNodes(roots)) {
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      for (size_t i = 0; i < tensors.size() && edge.is_valid(); ++i) {
+        if (!tensors[i].defined() || edge.function.get() != tensors[i].grad_fn().get()) continue;
+        used[i] = used[i] || edge.input_nr == tensors[i].output_nr();
+      }
+    }
+  }
+  return used;
+}
+
+absl::Status ForwardTracer::CheckRetained(const std::vector<at::Tensor>& tensors, size_t num_arguments) const {
+  const std::vector<bool> used = UsedInside(tensors);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bool has_hooks =
+        tensors[i].defined() && torch::autograd::impl::get_autograd_meta(tensors[i])->cpp_hooks_list_ != nullptr;
+    if (!used[i] && !has_hooks) continue;
+    const bool is_argument = i < num_arguments;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the function calls retain_grad() of ", is_argument ? "argument " : "its result ",
+        is_argument ? i : i - num_arguments, used[i] ? " and computes other results from it" : " and adds a hook to it",
+        is_argument ? " after it has written it" : "",
+        ", so that the gradient that its caller has is another one. Do this outside of the function"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ForwardTracer::MarkRetained() {
+  // The variables of a forward that runs again have been marked by its first run.
+  if (trace_.options.backward != TraceOptions::Backward::kOutputs || trace_.options.recomputes_forward) {
+    return absl::OkStatus();
+  }
+  ViewAndMutationMetaFields& facts = trace_.first.facts;
+  const std::vector<at::Tensor>& arguments = trace_.program_arguments.function_inputs;
+  std::vector<at::Tensor> retained(arguments.size() + trace_.outputs.size());  // with a grad_fn of the function
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    InputAliasInfo& info = facts.input_info[trace_.states.size() + i];
+    info.retains_grad = retained_[i] && info.requires_grad;
+    const bool keeps_grad_fn = !info.mutates_metadata &&
+                               (info.mutations_under_no_grad_or_inference_mode || info.mutations_hidden_from_autograd);
+    if (info.retains_grad && !keeps_grad_fn) retained[i] = arguments[i];
+  }
+  for (size_t i = 0; i < trace_.outputs.size(); ++i) {
+    OutputAliasInfo& info = facts.output_info[i];
+    const at::Tensor& output = trace_.outputs[i];
+    if (!info.is_tensor() || !info.requires_grad || info.output_type == OutputType::kIsInput) continue;
+    info.retains_grad = output.requires_grad() && output.retains_grad();
+    if (info.retains_grad) retained[arguments.size() + i] = output;
+  }
+  const auto is_defined = [](const at::Tensor& tensor) { return tensor.defined(); };
+  if (std::none_of(retained.begin(), retained.end(), is_defined)) return absl::OkStatus();
+  return CheckRetained(retained, arguments.size());
 }
 
 absl::Status ForwardTracer::Run(const TensorFunction& function) {
   const std::vector<InputAtEntry> entry = DescribeInputs(trace_.arguments);
-  COTAN_RETURN_IF_ERROR(Call(function));
+  Call(function);
   trace_.has_effects = trace_.AddTokenOutput(/*index=*/0);
   trace_.output_names = NamesFor(trace_.outputs.size(), trace_.options.output_names, "output");
   if (const int loss = trace_.LossOutput(); loss >= 0 && loss < static_cast<int>(trace_.outputs.size())) {
@@ -136,6 +202,7 @@ absl::Status ForwardTracer::Run(const TensorFunction& function) {
         "the results of the function share memory differently in the second run; it must be deterministic");
   }
   if (trace_.options.backward == TraceOptions::Backward::kLoss) COTAN_RETURN_IF_ERROR(DifferentiateLossOnly());
+  COTAN_RETURN_IF_ERROR(MarkRetained());
   trace_.derived = DerivedMetadata::Of(trace_.facts);
   AddOutputs();
   return absl::OkStatus();

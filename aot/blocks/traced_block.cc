@@ -62,10 +62,10 @@ const at::TensorBase& BaseOf(const at::Tensor& tensor) {
 }
 
 // Returns the result without a view's relation to a value of the block that is neither an argument nor another result,
-// nor the base of one: it is unobservable.
+// nor the base of one: it is unobservable. A result whose gradient is retained is returned as it is.
 at::Tensor Detached(const at::Tensor& result, const std::vector<at::Tensor>& results,
                     const std::vector<at::Tensor>& arguments) {
-  if (!result.is_view()) return result;
+  if (!result.is_view() || result.retains_grad()) return result;
   const auto shares = [&](const at::Tensor& other) { return other.defined() && BaseOf(other).is_same(result._base()); };
   if (std::any_of(arguments.begin(), arguments.end(), shares)) return result;
   return std::count_if(results.begin(), results.end(), shares) > 1 ? result : result.clone();
@@ -76,6 +76,9 @@ absl::Status CheckOutputs(const TracedProgram& traced) {
   if (!traced.metadata.tokens().empty() || traced.metadata.num_backward_tokens() > 0) {
     return CannotBeShared("it has effects");
   }
+  for (const serialization::InputAliasInfo& info : traced.metadata.input_info()) {
+    if (info.retains_grad()) return CannotBeShared("it calls retain_grad() of an argument");
+  }
   for (int i = 0; i < traced.metadata.output_info_size(); ++i) {
     const serialization::OutputAliasInfo& info = traced.metadata.output_info(i);
     const bool is_apart =
@@ -84,6 +87,7 @@ absl::Status CheckOutputs(const TracedProgram& traced) {
       return CannotBeShared("result ", i, " is an input or shares memory with an input or another result: return its ",
                             "clone()");
     }
+    if (info.retains_grad()) return CannotBeShared("it calls retain_grad() of result ", i);
   }
   for (int i = 0; i < traced.graph.num_values(); ++i) {
     if (IsComplex(traced.graph.value(i).type.dtype)) return CannotBeShared("it computes with complex numbers");

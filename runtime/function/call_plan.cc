@@ -14,6 +14,7 @@
 #include "runtime/function/stages/new_leaves.h"
 #include "runtime/function/stages/outputs.h"
 #include "runtime/function/stages/record.h"
+#include "runtime/function/stages/retained_grads.h"
 #include "runtime/function/stages/save_for_backward.h"
 #include "runtime/function/stages/save_primals.h"
 #include "runtime/function/stages/subclass_wrappers.h"
@@ -53,6 +54,7 @@ CallPlan::CallPlan(std::shared_ptr<FunctionCore> core, bool verify_calls) : core
   Add<InputMutationsStage>();
   Add<SaveForBackwardStage>();
   Add<OutputsStage>();
+  Add<RetainedGradsStage>();
   if (verify_calls) stages_.push_back(std::make_unique<VerifyExitStage>(metadata(), entry));
   Add<RewrapStage>();
   Add<GradModeStage>();

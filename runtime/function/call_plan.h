@@ -24,6 +24,7 @@
 //   save         save_for_backward   AOTDispatchAutograd          saves tensors for the backward, with their versions
 //   results      outputs             RuntimeWrapper               builds outputs; replays views of arguments and bases
 //                                    (AliasOfInputHandler and the other output handlers)
+//   retain       retained_grads      -                            applies retain_grad() of the traced function
 //   rewrap       subclass_wrappers   AOTDispatchSubclassWrapper   builds outputs of wrapper types
 //   grad mode    grad_mode           RuntimeWrapper               sets the grad mode at exit (grad_enabled_mutation)
 //

@@ -119,6 +119,10 @@ absl::Status InputAliasInfo::Validate(absl::string_view field) const {
   if (history != GradFnChange::kUnspecified && !requires_grad) {
     return InvalidField(absl::StrCat(field, ".history"), "must not be set, as the input does not require grad at exit");
   }
+  if (retains_grad && !requires_grad) {
+    return InvalidField(absl::StrCat(field, ".retains_grad"),
+                        "must be false, as the input does not require grad at exit");
+  }
   if (!new_storage.has_value()) return absl::OkStatus();
   if (!mutates_storage_metadata) {
     return InvalidField(absl::StrCat(field, ".new_storage"), "must not be set, as the storage stays the same");
@@ -168,6 +172,7 @@ absl::StatusOr<InputAliasInfo> InputAliasInfo::FromProto(const serialization::In
     COTAN_ASSIGN_OR_RETURN(info.gradient_sizes,
                            ParseSymInts(absl::StrCat(field, ".gradient_sizes.sizes"), proto.gradient_sizes().sizes()));
   }
+  info.retains_grad = proto.retains_grad();
   COTAN_RETURN_IF_ERROR(info.Validate(field));
   return info;
 }
@@ -191,6 +196,7 @@ serialization::InputAliasInfo InputAliasInfo::ToProto() const {
   if (geometry_at_entry.has_value()) *proto.mutable_geometry_at_entry() = geometry_at_entry->ToProto();
   if (new_storage.has_value()) SetProto(*new_storage, *proto.mutable_new_storage());
   if (gradient_sizes.has_value()) AddSymInts(*gradient_sizes, proto.mutable_gradient_sizes()->mutable_sizes());
+  proto.set_retains_grad(retains_grad);
   return proto;
 }
 
@@ -204,6 +210,7 @@ std::string InputAliasInfo::ToString() const {
   if (history == GradFnChange::kKept) parts.push_back("keeps its grad_fn");
   if (history == GradFnChange::kNew) parts.push_back("gets another grad_fn");
   if (history == GradFnChange::kNewLeaf) parts.push_back("becomes a leaf");
+  if (retains_grad) parts.push_back("retains its gradient");
   if (!is_mutated()) {
     parts.push_back("not mutated");
     return absl::StrJoin(parts, ", ");

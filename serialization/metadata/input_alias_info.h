@@ -59,6 +59,7 @@ struct InputAliasInfo {
   std::optional<SymIntVector> gradient_sizes;       // unset: those of geometry_after
   std::vector<ViewStep> view_steps_after;           // from the geometry at entry to geometry_after
   std::optional<TensorGeometry> geometry_at_entry;  // unset: not recorded, or view_steps_after
+  bool retains_grad = false;
 
   // Returns whether the function changes anything about the input.
   bool is_mutated() const { return mutates_data || mutates_metadata || mutation_inductor_storage_resize; }
@@ -71,7 +72,7 @@ struct InputAliasInfo {
   //   - geometry_after without mutates_metadata, new_storage without mutates_storage_metadata, or a geometry of
   //     new_storage that is missing or superfluous for its owner;
   //   - view_steps_after or geometry_at_entry without geometry_after, with another storage, or both;
-  //   - history without requires_grad; gradient_sizes without geometry_after and requires_grad.
+  //   - history or retains_grad without requires_grad; gradient_sizes without geometry_after and requires_grad.
   absl::Status Validate(absl::string_view field) const;
 
   // Converts and validates. InvalidArgument: Validate() fails, or a field is malformed. Unimplemented: a

@@ -76,6 +76,17 @@ TEST(InputAliasInfo, HistoryRoundTripsAndNeedsAGradient) {
   EXPECT_FALSE(InputAliasInfo::FromProto(proto, "i").ok());
 }
 
+TEST(InputAliasInfo, OnlyAnInputThatRequiresGradRetainsItsGradient) {
+  InputAliasInfo info;
+  info.retains_grad = true;
+  EXPECT_EQ(info.Validate("i").message(), "i.retains_grad: must be false, as the input does not require grad at exit");
+  info.requires_grad = true;
+  const auto read = InputAliasInfo::FromProto(info.ToProto(), "i");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, info);
+  EXPECT_EQ(info.ToString(), "requires grad, retains its gradient, not mutated");
+}
+
 TEST(InputAliasInfo, NewGeometryIsGivenByTheRuntime) {
   InputAliasInfo info;
   info.keep_input_mutations = true;

@@ -124,6 +124,7 @@ absl::Status ValidateScalar(const OutputAliasInfo& info, absl::string_view field
   if (info.shared_storage.has_value()) return refuse("shared_storage", "has no storage");
   if (info.non_alias_view.has_value() || info.not_a_view) return refuse("non_alias_view", "is not a view");
   if (info.is_new_leaf) return refuse("is_new_leaf", "is not a leaf");
+  if (info.retains_grad) return refuse("retains_grad", "has no gradient");
   return absl::OkStatus();
 }
 
@@ -135,6 +136,9 @@ absl::Status ValidateAutograd(const OutputAliasInfo& info, absl::string_view fie
   }
   if (info.not_a_view && is_fresh) {
     return InvalidField(absl::StrCat(field, ".not_a_view"), "must be false: the output is not an alias");
+  }
+  if (info.retains_grad && !info.requires_grad) {
+    return InvalidField(absl::StrCat(field, ".retains_grad"), "must be false: the output does not require grad");
   }
   if (!info.non_alias_view.has_value()) return absl::OkStatus();
   const std::string member = absl::StrCat(field, ".non_alias_view");
@@ -369,6 +373,7 @@ absl::StatusOr<OutputAliasInfo> OutputAliasInfo::FromProto(const serialization::
   }
   info.is_new_leaf = proto.is_new_leaf();
   info.not_a_view = proto.not_a_view();
+  info.retains_grad = proto.retains_grad();
   COTAN_RETURN_IF_ERROR(info.Validate(field));
   return info;
 }
@@ -389,6 +394,7 @@ serialization::OutputAliasInfo OutputAliasInfo::ToProto() const {
   if (non_alias_view.has_value()) *proto.mutable_non_alias_view() = NonAliasViewInfoProto(*non_alias_view);
   proto.set_is_new_leaf(is_new_leaf);
   proto.set_not_a_view(not_a_view);
+  proto.set_retains_grad(retains_grad);
   return proto;
 }
 
@@ -403,6 +409,7 @@ std::string OutputAliasInfo::ToString() const {
   if (not_a_view) parts.push_back("not a view for autograd");
   if (requires_grad) parts.push_back(is_new_leaf ? "a leaf that requires grad" : "requires grad");
   if (requires_grad && !requires_grad_for_backward) parts.push_back("has no tangent");
+  if (retains_grad) parts.push_back("retains its gradient");
   if (!dynamic_dims.empty()) {
     parts.push_back(absl::StrCat("dynamic dimensions ", absl::StrJoin(dynamic_dims, " ")));
   }

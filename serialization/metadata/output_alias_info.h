@@ -92,6 +92,7 @@ struct OutputAliasInfo {
   std::optional<NonAliasViewInfo> non_alias_view;
   bool is_new_leaf = false;
   bool not_a_view = false;
+  bool retains_grad = false;
 
   bool is_tensor() const { return !scalar.has_value(); }
 
@@ -107,7 +108,7 @@ struct OutputAliasInfo {
   //   - shared_storage of an alias, or without `geometry`; is_same_tensor with an intermediate base; is_detached
   //     with an owner that is not an input;
   //   - non_alias_view of an alias, or without `geometry` or the geometry of a hidden base;
-  //   - is_new_leaf of an alias or without requires_grad.
+  //   - is_new_leaf of an alias or without requires_grad; retains_grad without requires_grad.
   // ViewAndMutationMetaFields::Validate() checks the indexes.
   absl::Status Validate(absl::string_view field) const;
 

@@ -248,6 +248,19 @@ TEST(OutputAliasInfo, NewLeafRequiresGradInFreshMemory) {
   EXPECT_EQ(OutputAliasInfo::FromProto(info.ToProto(), "o").value(), info);
 }
 
+TEST(OutputAliasInfo, OnlyAnOutputThatRequiresGradRetainsItsGradient) {
+  OutputAliasInfo info = AliasOfInput(0);
+  info.retains_grad = true;
+  EXPECT_EQ(RefusalOf(info), "o.retains_grad: must be false: the output does not require grad");
+  info.requires_grad = info.requires_grad_for_backward = true;
+  EXPECT_EQ(RefusalOf(info), "");
+  EXPECT_EQ(OutputAliasInfo::FromProto(info.ToProto(), "o").value(), info);
+  info = OutputAliasInfo();
+  info.scalar = NoneValue();
+  info.retains_grad = true;
+  EXPECT_EQ(RefusalOf(info), "o.retains_grad: the output is not a tensor, so it has no gradient");
+}
+
 TEST(OutputAliasInfo, AnAliasMayBeNoView) {
   OutputAliasInfo info = AliasOfInput(0);
   info.not_a_view = true;

@@ -29,6 +29,9 @@ const CompiledFunction& TotalOfTwo() {
 const CompiledFunction& Doubled() {
   return Compiled("doubled", [](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {{2, 2}});
 }
+const CompiledFunction& Cosine() {
+  return Compiled("cosine", [](const Tensors& in) -> Tensors { return {in[0].cos()}; }, {{3}});
+}
 const CompiledFunction& TwiceAndThrice() {
   return Compiled("twice and thrice", [](const Tensors& in) -> Tensors { return {in[0] * 2, in[0] * 3}; }, {{2, 2}});
 }
@@ -478,6 +481,50 @@ TEST(HookCasesTest, APostAccumulateHookLivesAsLongAsItsLeaf) {
     EXPECT_FALSE(kept.expired());
   }
   EXPECT_TRUE(kept.expired());
+}
+
+// x, y = cos(x), and the results of `f`, which is called with y and x.
+std::vector<int> CallWithCosine(World& world, const CompiledFunction& f) {
+  const int x = world.Leaf(at::linspace(0.1, 1, 3));
+  std::vector<int> values = {x, world.Call(Cosine(), {x})[0]};
+  for (const int result : world.Call(f, {values[1], x})) values.push_back(result);
+  return values;
+}
+
+// #146212: retain_grad() inside of the function; grad() is that of the caller's variable.
+TEST(HookCasesTest, AFunctionRetainsTheWholeGradientOfItsArgumentAndOfItsResult) {
+  const auto retains = [](const Tensors& in) -> Tensors {
+    in[0].retain_grad();
+    const at::Tensor h = in[0] * 2;
+    h.retain_grad();
+    return {in[0].sin() + in[1], h};
+  };
+  const CompiledFunction f = CompileFor(retains, {Example({3}) * 1, Example({3})});
+  ExpectThreeWays(
+      [&f](World& world) {
+        const std::vector<int> values = CallWithCosine(world, f);
+        const int more = world.Call(Cosine(), {values[3]})[0];
+        world.Backward({values[2], values[3], values[1], more});
+        EXPECT_FALSE(world.GradOf(values[2]).defined());
+        return GradsOf(world, values);
+      },
+      /*captures=*/1);
+}
+
+TEST(HookCasesTest, AGradientThatAFunctionRetainsIsThatOfWhatItWrote) {
+  const auto writes = [](const Tensors& in) -> Tensors {
+    in[0].retain_grad();
+    in[0].mul_(3);
+    return {in[1] * 2};
+  };
+  const CompiledFunction f = CompileFor(writes, {Example({3}) * 1, Example({3})});
+  ExpectThreeWays(
+      [&f](World& world) {
+        const std::vector<int> values = CallWithCosine(world, f);
+        world.Backward({values[2], world.Call(Cosine(), {values[1]})[0], values[1]});
+        return GradsOf(world, {values[0], values[1]});
+      },
+      /*captures=*/1);
 }
 
 }  // namespace

@@ -193,6 +193,22 @@ TEST(FunctionBlocksTest, HooksThatReplaceTheGradientOfAnArgumentAreInlinedWithTh
   ExpectEager(function, model, inputs);
 }
 
+TEST(FunctionBlocksTest, RetainedGradientsOfArgumentsAndResultsAreInlinedWithTheReason) {
+  for (const bool of_result : {false, true}) {
+    const auto body = [of_result](at::Tensor x) {
+      const at::Tensor y = x.exp();
+      (of_result ? y : x).retain_grad();
+      return y;
+    };
+    const aot::TensorFunction function = [body](const Tensors& x) { return Tensors{COTAN_BLOCK(body, x[0].sin())}; };
+    const Tensors inputs{Leaf(1, {4})};
+    const aot::CompiledModel model = Compiling(function, inputs);
+    EXPECT_THAT(model.inlined_blocks(),
+                ElementsAre(HasSubstr(of_result ? "retain_grad() of result 0" : "retain_grad() of an argument")));
+    ExpectEager(function, model, inputs);
+  }
+}
+
 // sin, with a backward of its own.
 class Cosine : public torch::autograd::Function<Cosine> {
  public:
