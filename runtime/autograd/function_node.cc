@@ -13,6 +13,16 @@
 namespace cotan::autograd {
 namespace {
 
+// Drops the gradients beyond the first `num_edges` if they are all undefined.
+template <typename T>
+void DropUndefinedBeyond(int num_edges, std::vector<T>& gradients) {
+  if (gradients.size() <= static_cast<size_t>(num_edges)) return;
+  const auto begin = gradients.begin() + num_edges;
+  if (std::none_of(begin, gradients.end(), [](const T& gradient) { return gradient.defined(); })) {
+    gradients.erase(begin, gradients.end());
+  }
+}
+
 // The node of ApplyFunction().
 class FunctionNode final : public Node {
  public:
@@ -23,7 +33,9 @@ class FunctionNode final : public Node {
 
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
     if (backward_ == nullptr) return FreedError();
-    return backward_(context, incoming);
+    COTAN_ASSIGN_OR_RETURN(Gradients results, backward_(context, incoming));
+    DropUndefinedBeyond(num_edges(), results);
+    return results;
   }
 
   absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
@@ -31,6 +43,7 @@ class FunctionNode final : public Node {
     if (backward_ == nullptr) return FreedError();
     if (recorded_ == nullptr) return NotDifferentiableError();
     COTAN_ASSIGN_OR_RETURN(results, recorded_(context, incoming));
+    DropUndefinedBeyond(num_edges(), results);
     return absl::OkStatus();
   }
 

@@ -17,7 +17,8 @@
 
 namespace cotan::autograd {
 
-// Computes the gradients of the inputs from those of the outputs, as Node::Apply().
+// Computes the gradients of the inputs from those of the outputs, as Node::Apply(). It may return undefined gradients
+// beyond the inputs.
 using BackwardFunction =
     std::function<absl::StatusOr<Gradients>(BackwardContext& context, absl::Span<Tensor> incoming)>;
 

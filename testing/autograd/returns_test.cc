@@ -6,13 +6,13 @@
 #include <torch/torch.h>
 
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/function_node.h"
 #include "runtime/autograd/saved_variable.h"
+#include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
@@ -105,17 +105,42 @@ TEST_F(ReturnsTest, AGradientOfAnotherShapeIsRefusedByNodePlaceAndShapes) {
   EXPECT_FALSE(x_.grad().defined());
 }
 
-TEST_F(ReturnsTest, EveryEdgeHasItsGradient) {
-  for (const size_t count : {1u, 3u}) {
-    const auto backward = [count](autograd::BackwardContext&,
-                                  absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
-      autograd::Gradients gradients;
-      for (size_t i = 0; i < count; ++i) gradients.push_back(i == 0 ? g[0] : Tensor());
+// Passes the gradient on. Returns two gradients beyond the inputs, the last of them defined or not.
+struct EagerExtra : torch::autograd::Function<EagerExtra> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, bool defined) {
+    context->saved_data["defined"] = defined;
+    return x.clone();
+  }
+  static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& incoming) {
+    const bool defined = context->saved_data["defined"].toBool();
+    return {incoming[0], at::Tensor(), at::Tensor(), defined ? incoming[0] : at::Tensor()};
+  }
+};
+
+TEST_F(ReturnsTest, EveryEdgeHasItsGradientAndOnlyUndefinedOnesMayFollow) {
+  const at::Tensor ones = torch::ones({2}, torch::kDouble);
+  const at::Tensor x = Leaf(0, {2});
+  (EagerExtra::apply(2 * x, false) * 2).backward(ones);
+  EXPECT_ANY_THROW(EagerExtra::apply(2 * Leaf(0, {2}), true).backward(ones));
+
+  const auto apply = [&](size_t count, bool defined) {
+    const auto backward = [=](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+      autograd::Gradients gradients(count);
+      gradients[0] = g[0];
+      if (defined) gradients[count - 1] = g[0];
       return gradients;
     };
-    const Variable out = Node({x_, Variable()}, {x_.tensor()}, backward)[0];
-    EXPECT_THAT(Backward(out).message(), HasSubstr(std::to_string(count) + " gradients, expected 2"));
-  }
+    return Node({twice_({x_})[0], Variable()}, {x_.tensor()}, backward)[0];
+  };
+  EXPECT_THAT(Backward(apply(1, false)).message(), HasSubstr("1 gradients, expected 2"));
+  EXPECT_THAT(Backward(apply(4, true)).message(), HasSubstr("4 gradients, expected 2"));
+  EXPECT_FALSE(x_.grad().defined());
+  WalkedAndCaptured([&] {
+    Variable(x_).ClearGrad();
+    const absl::Status ran = Backward(twice_({apply(4, false)})[0]);
+    ASSERT_TRUE(ran.ok()) << ran;
+    ExpectNear(ToTorch(x_.grad().tensor()), x.grad());
+  });
 }
 
 TEST_F(ReturnsTest, SeveralPlacesOfSeveralKinds) {
