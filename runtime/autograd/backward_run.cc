@@ -87,6 +87,26 @@ absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& ta
   return absl::OkStatus();
 }
 
+absl::StatusOr<UnusedInputs> UnusedInputsOf(std::optional<bool> allow_unused, bool materialize_grads) {
+  if (!materialize_grads) return allow_unused.value_or(false) ? UnusedInputs::kUndefined : UnusedInputs::kRefused;
+  if (allow_unused.value_or(true)) return UnusedInputs::kZeros;
+  return absl::InvalidArgumentError(
+      "allow_unused is false, but materialize_grads gives unused inputs zeros: expected allow_unused to be true or "
+      "unset if materialize_grads is true");
+}
+
+absl::StatusOr<Tensor> GradientOfUnused(UnusedInputs unused, const GradientType& type, TensorOps& ops, size_t index) {
+  if (unused == UnusedInputs::kZeros) return ZerosOf(ops, type);
+  if (unused == UnusedInputs::kUndefined) return Tensor();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "input ", index, " appears to not have been used in the graph; set allow_unused if that is intended"));
+}
+
+absl::StatusOr<Tensor> ZerosOf(TensorOps& ops, const GradientType& type) {
+  const bool is_beside = type.device != &ops.device() && type.device->type() == DeviceType::kCpu;
+  return is_beside ? Tensor::Zeros(type.dtype, type.sizes) : ops.Zeros(type.dtype, type.sizes);
+}
+
 absl::Status InBackwardOf(const Node& node, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("in the backward of ", node.name(), ": ", status.message()));

@@ -4,8 +4,11 @@
 #ifndef COTAN_RUNTIME_AUTOGRAD_BACKWARD_RUN_H_
 #define COTAN_RUNTIME_AUTOGRAD_BACKWARD_RUN_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -96,6 +99,15 @@ class BackwardRun {
 // Restricts the backward to what the gradients of `inputs` need; these accumulate into grad(), non-leaves too.
 // FailedPrecondition: an input does not require grad.
 absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& task);
+
+// What Grad() returns for an input that no root depends on.
+enum class UnusedInputs : uint8_t { kRefused, kUndefined, kZeros };
+// Returns what the options of Grad() ask for. InvalidArgument: zeros are asked for, and unused inputs are not allowed.
+absl::StatusOr<UnusedInputs> UnusedInputsOf(std::optional<bool> allow_unused, bool materialize_grads);
+// Returns the gradient of input `index`, which is unused. FailedPrecondition: such inputs are refused.
+absl::StatusOr<Tensor> GradientOfUnused(UnusedInputs unused, const GradientType& type, TensorOps& ops, size_t index);
+// Returns zeros of this type.
+absl::StatusOr<Tensor> ZerosOf(TensorOps& ops, const GradientType& type);
 
 // Returns `status` with the name of the node in front of its message.
 absl::Status InBackwardOf(const Node& node, const absl::Status& status);

@@ -227,7 +227,8 @@ absl::Status BackwardWithGraph(absl::Span<const Variable> roots, absl::Span<cons
 
 absl::StatusOr<std::vector<Variable>> GradWithGraph(absl::Span<const Variable> roots, absl::Span<const Variable> inputs,
                                                     absl::Span<const Variable> gradients, TensorOps& ops,
-                                                    bool allow_unused) {
+                                                    std::optional<bool> allow_unused, bool materialize_grads) {
+  COTAN_ASSIGN_OR_RETURN(const UnusedInputs unused, UnusedInputsOf(allow_unused, materialize_grads));
   const GradModeGuard grad(true);
   RecordedRun run(ops);
   COTAN_RETURN_IF_ERROR(AddRoots(roots, gradients, ops, run));
@@ -241,10 +242,11 @@ absl::StatusOr<std::vector<Variable>> GradWithGraph(absl::Span<const Variable> r
   }
   std::vector<Variable> results(inputs.size());
   COTAN_RETURN_IF_ERROR(run.Execute(results));
-  for (size_t i = 0; i < results.size() && !allow_unused; ++i) {
+  for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].defined()) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("input ", i, " appears to not have been used in the graph; set allow_unused if that is intended"));
+    COTAN_ASSIGN_OR_RETURN(Tensor zeros, GradientOfUnused(unused, GradientType::Of(inputs[i].tensor()), ops, i));
+    if (!zeros.defined()) continue;
+    COTAN_ASSIGN_OR_RETURN(results[i], Variable::Leaf(std::move(zeros)));
   }
   return results;
 }

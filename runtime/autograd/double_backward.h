@@ -30,11 +30,12 @@ absl::Status BackwardWithGraph(absl::Span<const Variable> roots, absl::Span<cons
                                const std::optional<std::vector<Variable>>& inputs = std::nullopt);
 
 // Returns the gradients of sum_i <gradients[i], roots[i]> with respect to `inputs`, as Grad() (engine.h), with history.
-// The graph is retained. `allow_unused`: the gradient of an input that no root depends on is undefined; otherwise it is
-// FailedPrecondition. Other errors: as BackwardWithGraph() and Grad().
+// The graph is retained. `allow_unused`, `materialize_grads`: as GradOptions; the zeros are leaves that require grad,
+// so that they can be differentiated again. Errors: as BackwardWithGraph() and Grad().
 absl::StatusOr<std::vector<Variable>> GradWithGraph(absl::Span<const Variable> roots, absl::Span<const Variable> inputs,
                                                     absl::Span<const Variable> gradients, TensorOps& ops,
-                                                    bool allow_unused = false);
+                                                    std::optional<bool> allow_unused = std::nullopt,
+                                                    bool materialize_grads = false);
 
 }  // namespace cotan::autograd
 

@@ -110,10 +110,12 @@ absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl:
                                          absl::Span<const Tensor> gradients, TensorOps& ops,
                                          const GradOptions& options) {
   if (options.create_graph) {
-    COTAN_ASSIGN_OR_RETURN(const std::vector<Variable> results,
-                           GradWithGraph(roots, inputs, AsVariables(gradients), ops, options.allow_unused));
+    COTAN_ASSIGN_OR_RETURN(
+        const std::vector<Variable> results,
+        GradWithGraph(roots, inputs, AsVariables(gradients), ops, options.allow_unused, options.materialize_grads));
     return TensorsOf(results);
   }
+  COTAN_ASSIGN_OR_RETURN(const UnusedInputs unused, UnusedInputsOf(options.allow_unused, options.materialize_grads));
   GradModeGuard no_grad(false);
   BackwardRun run(ops, options.retain_graph);
   COTAN_RETURN_IF_ERROR(AddRoots(roots, gradients, ops, run));
@@ -126,14 +128,13 @@ absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl:
     if (edge.defined()) run.Capture(edge, static_cast<int>(i));
   }
   COTAN_RETURN_IF_ERROR(Execute(run));
-  run.captured().resize(inputs.size());
-  for (size_t i = 0; i < inputs.size() && !options.allow_unused; ++i) {
-    if (!run.captured()[i].defined()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "input ", i, " appears to not have been used in the graph; set allow_unused if that is intended"));
-    }
+  std::vector<Tensor> results = std::move(run.captured());
+  results.resize(inputs.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].defined()) continue;
+    COTAN_ASSIGN_OR_RETURN(results[i], GradientOfUnused(unused, GradientType::Of(inputs[i].tensor()), ops, i));
   }
-  return std::move(run.captured());
+  return results;
 }
 
 }  // namespace cotan::autograd

@@ -57,13 +57,17 @@ struct GradOptions {
   // Record the backward, as GradWithGraph() (double_backward.h). That function returns the variables with the history;
   // Grad() returns their tensors.
   bool create_graph = false;
-  // Allow inputs that no root depends on; their gradients are undefined. (The default is an error.)
-  bool allow_unused = false;
+  // Allow inputs that no root depends on; their gradients are undefined. (The default is an error.) Unset: as
+  // materialize_grads.
+  std::optional<bool> allow_unused = std::nullopt;
+  // Return zeros in place of undefined gradients.
+  bool materialize_grads = false;
 };
 
 // Returns the gradients of sum_i <gradients[i], roots[i]> with respect to `inputs`, which may be any variables that
 // require grad. Does not change grad() of leaves, and does not run nodes that lead to no input. FailedPrecondition: an
-// input does not require grad, or no root depends on it and allow_unused is false. Other errors: as Backward().
+// input does not require grad, or no root depends on it and allow_unused is false. InvalidArgument also:
+// materialize_grads is set and allow_unused is false. Other errors: as Backward().
 absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl::Span<const Variable> inputs,
                                          absl::Span<const Tensor> gradients, TensorOps& ops,
                                          const GradOptions& options = {});
