@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/backward_run.h"
 #include "runtime/autograd/grad_mode.h"
 
 namespace cotan::autograd {
@@ -26,13 +26,15 @@ void DropUndefinedBeyond(int num_edges, std::vector<T>& gradients) {
 // The node of ApplyFunction().
 class FunctionNode final : public Node {
  public:
-  FunctionNode(std::string name, BackwardFunction backward, RecordedBackwardFunction recorded)
-      : name_(std::move(name)), backward_(std::move(backward)), recorded_(std::move(recorded)) {}
+  FunctionNode(std::string name, BackwardFunction backward, RecordedBackwardFunction recorded,
+               const ApplyFunctionOptions& options)
+      : name_(std::move(name)), backward_(std::move(backward)), recorded_(std::move(recorded)), options_(options) {}
 
   absl::string_view name() const override { return name_; }
 
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
     if (backward_ == nullptr) return FreedError();
+    COTAN_RETURN_IF_ERROR(Materialize(context, incoming));
     COTAN_ASSIGN_OR_RETURN(Gradients results, backward_(context, incoming));
     DropUndefinedBeyond(num_edges(), results);
     return results;
@@ -42,6 +44,7 @@ class FunctionNode final : public Node {
                              std::vector<Variable>& results) override {
     if (backward_ == nullptr) return FreedError();
     if (recorded_ == nullptr) return NotDifferentiableError();
+    COTAN_RETURN_IF_ERROR(Materialize(context, incoming));
     COTAN_ASSIGN_OR_RETURN(results, recorded_(context, incoming));
     DropUndefinedBeyond(num_edges(), results);
     return absl::OkStatus();
@@ -53,20 +56,35 @@ class FunctionNode final : public Node {
   }
 
  private:
+  // Replaces undefined gradients by zeros, if the options ask for it.
+  template <typename T>
+  absl::Status Materialize(BackwardContext& context, absl::Span<T> incoming) const {
+    if (!options_.materialize_grads) return absl::OkStatus();
+    for (int i = 0; i < num_inputs(); ++i) {
+      T& gradient = incoming[static_cast<size_t>(i)];
+      if (gradient.defined()) continue;
+      COTAN_ASSIGN_OR_RETURN(Tensor zeros, ZerosOf(context.ops(), input(i)));
+      gradient = T(std::move(zeros));
+    }
+    return absl::OkStatus();
+  }
+
   const std::string name_;
   BackwardFunction backward_;
   RecordedBackwardFunction recorded_;
+  const ApplyFunctionOptions options_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::vector<Variable>> ApplyFunction(std::string name, absl::Span<const Variable> inputs,
                                                     absl::Span<const Tensor> outputs, BackwardFunction backward,
-                                                    RecordedBackwardFunction recorded) {
+                                                    RecordedBackwardFunction recorded,
+                                                    const ApplyFunctionOptions& options) {
   const auto requires_grad = [](const Variable& input) { return input.defined() && input.requires_grad(); };
   std::shared_ptr<FunctionNode> node;
   if (GradMode::enabled() && std::any_of(inputs.begin(), inputs.end(), requires_grad)) {
-    node = std::make_shared<FunctionNode>(std::move(name), std::move(backward), std::move(recorded));
+    node = std::make_shared<FunctionNode>(std::move(name), std::move(backward), std::move(recorded), options);
     COTAN_RETURN_IF_ERROR(node->AddEdgesTo(inputs));
   }
   std::vector<Variable> results;

@@ -27,6 +27,12 @@ using BackwardFunction =
 using RecordedBackwardFunction =
     std::function<absl::StatusOr<std::vector<Variable>>(BackwardContext& context, absl::Span<const Variable> incoming)>;
 
+struct ApplyFunctionOptions {
+  // The backward gets zeros for undefined gradients of the outputs (set_materialize_grads() in LibTorch, where it is
+  // the default). Hooks of the node still see undefined ones.
+  bool materialize_grads = false;
+};
+
 // Returns variables over `outputs`, which the caller computed from `inputs`, with a node that runs `backward` as
 // grad_fn. They have no grad_fn if gradients are disabled or no input requires grad. Outputs whose dtype is neither
 // floating point nor complex have no grad_fn and no entry in `incoming`. Undefined inputs have an undefined edge;
@@ -35,7 +41,8 @@ using RecordedBackwardFunction =
 // Variable::GradientEdge().
 absl::StatusOr<std::vector<Variable>> ApplyFunction(std::string name, absl::Span<const Variable> inputs,
                                                     absl::Span<const Tensor> outputs, BackwardFunction backward,
-                                                    RecordedBackwardFunction recorded = nullptr);
+                                                    RecordedBackwardFunction recorded = nullptr,
+                                                    const ApplyFunctionOptions& options = {});
 
 }  // namespace cotan::autograd
 

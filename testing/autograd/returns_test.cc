@@ -53,6 +53,68 @@ TEST_F(ReturnsTest, AResultWithoutGradientGivesAnUndefinedTangent) {
   ExpectNear(ToTorch(x_.grad().tensor()), 4 * torch::ones({2}, torch::kDouble));
 }
 
+// Gives no gradient.
+struct EagerNone : torch::autograd::Function<EagerNone> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
+  static Tensors backward(torch::autograd::AutogradContext*, const Tensors&) { return {at::Tensor()}; }
+};
+
+// Passes on the sum of its tangents; notes how many of them are defined.
+struct EagerSum : torch::autograd::Function<EagerSum> {
+  static Tensors forward(torch::autograd::AutogradContext* context, const at::Tensor& x, bool materializes,
+                         int* defined) {
+    context->set_materialize_grads(materializes);
+    context->saved_data["defined"] = reinterpret_cast<int64_t>(defined);
+    return {x.clone(), x.clone()};
+  }
+  static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& tangents) {
+    auto* const defined = reinterpret_cast<int*>(context->saved_data["defined"].toInt());
+    at::Tensor sum;
+    for (const at::Tensor& tangent : tangents) {
+      if (!tangent.defined()) continue;
+      ++*defined;
+      sum = sum.defined() ? sum + tangent : tangent;
+    }
+    return {sum, at::Tensor(), at::Tensor()};
+  }
+};
+
+// The node has a result whose user gives no gradient, and one without a user.
+TEST_F(ReturnsTest, UndefinedTangentsAreZerosIfTheNodeAsksForThem) {
+  for (const bool materializes : {false, true}) {
+    int eager_defined = 0, defined = 0;
+    const at::Tensor x = Leaf(0, {2});
+    (EagerNone::apply(EagerSum::apply(2 * x, materializes, &eager_defined)[0]) * 2)
+        .backward(torch::ones({2}, torch::kDouble));
+
+    const auto sum = [&](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+      at::Tensor total;
+      for (const Tensor& tangent : g) {
+        if (!tangent.defined()) continue;
+        ++defined;
+        total = total.defined() ? total + ToTorch(tangent) : ToTorch(tangent);
+      }
+      return autograd::Gradients{total.defined() ? ToCotan(total) : Tensor()};
+    };
+    const auto none = [](autograd::BackwardContext&, absl::Span<Tensor>) -> absl::StatusOr<autograd::Gradients> {
+      return autograd::Gradients{Tensor()};
+    };
+    WalkedAndCaptured([&] {
+      defined = 0;
+      Variable(x_).ClearGrad();
+      const auto parts = autograd::ApplyFunction("Sum", {twice_({x_})[0]}, {x_.tensor(), x_.tensor()}, sum, nullptr,
+                                                 {.materialize_grads = materializes});
+      ASSERT_TRUE(parts.ok()) << parts.status();
+      const absl::Status ran = Backward(twice_({Node({(*parts)[0]}, {x_.tensor()}, none)[0]})[0]);
+      ASSERT_TRUE(ran.ok()) << ran;
+      EXPECT_EQ(defined, materializes ? 2 : 0);
+      EXPECT_EQ(defined, eager_defined);
+      ASSERT_EQ(x_.grad().defined(), x.grad().defined());
+      if (materializes) ExpectNear(ToTorch(x_.grad().tensor()), x.grad());
+    });
+  }
+}
+
 // The results are 6x, a value without gradient, and 6y; the hook of the node doubles what is defined.
 TEST_F(ReturnsTest, APreHookSeesNoGradientOfAResultThatIsNotUsed) {
   const Variable y = ToVariable(Leaf(7, {2}));
