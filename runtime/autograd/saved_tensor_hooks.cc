@@ -11,17 +11,38 @@ namespace {
 
 thread_local const SavedTensorHooksScope* innermost = nullptr;
 
+bool HasFunctions(const SavedTensorHooks& hooks) { return hooks.pack != nullptr || hooks.unpack != nullptr; }
+
+// Returns hooks that fail with `status`.
+SavedTensorHooks Refusing(const absl::Status& status) {
+  return {.pack = [status](const Tensor&) -> absl::StatusOr<PackedData> { return status; },
+          .unpack = [status](const PackedData&) -> absl::StatusOr<Tensor> { return status; }};
+}
+
 }  // namespace
 
 SavedTensorHooksScope::SavedTensorHooksScope(SavedTensorHooks hooks)
-    : hooks_(std::move(hooks)), outer_(std::exchange(innermost, this)) {}
+    : SavedTensorHooksScope(std::move(hooks), std::nullopt) {}
+
+SavedTensorHooksScope::SavedTensorHooksScope(SavedTensorHooks hooks, std::optional<std::string> message)
+    : outer_(innermost),
+      message_(std::move(message)),
+      disabled_by_(message_.has_value() ? this : (outer_ == nullptr ? nullptr : outer_->disabled_by_)),
+      status_((message_.has_value() ? Current() != nullptr : HasFunctions(hooks) && disabled_by_ != nullptr)
+                  ? absl::FailedPreconditionError(*disabled_by_->message_)
+                  : absl::OkStatus()),
+      hooks_(status_.ok() ? std::move(hooks) : Refusing(status_)) {
+  innermost = this;
+}
+
+SavedTensorHooksScope SavedTensorHooksScope::Disable(std::string message) {
+  return SavedTensorHooksScope(SavedTensorHooks(), std::move(message));
+}
 
 SavedTensorHooksScope::~SavedTensorHooksScope() { innermost = outer_; }
 
 const SavedTensorHooks* SavedTensorHooksScope::Current() {
-  const bool has_hooks =
-      innermost != nullptr && (innermost->hooks_.pack != nullptr || innermost->hooks_.unpack != nullptr);
-  return has_hooks ? &innermost->hooks_ : nullptr;
+  return innermost != nullptr && HasFunctions(innermost->hooks_) ? &innermost->hooks_ : nullptr;
 }
 
 const SavedTensorHooksScope* SavedTensorHooksScope::Innermost() { return innermost; }

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -33,9 +34,17 @@ struct SavedTensorHooks {
 class SavedTensorHooksScope {
  public:
   explicit SavedTensorHooksScope(SavedTensorHooks hooks);
+  // Returns a scope in which values are saved as they are, and inner scopes with hooks are refused with `message`
+  // (torch.autograd.graph.disable_saved_tensors_hooks). It is refused itself where hooks apply. Of nested ones the
+  // innermost message counts.
+  [[nodiscard]] static SavedTensorHooksScope Disable(std::string message);
   ~SavedTensorHooksScope();
   SavedTensorHooksScope(const SavedTensorHooksScope&) = delete;
   SavedTensorHooksScope& operator=(const SavedTensorHooksScope&) = delete;
+
+  // Returns FailedPrecondition, with the message of Disable(), if the scope is refused: it has hooks that are disabled,
+  // or disables hooks that apply. Calls in it that save something then fail with this error.
+  const absl::Status& status() const { return status_; }
 
   // Returns the hooks of the innermost scope; null if there is none, or if it has no functions.
   static const SavedTensorHooks* Current();
@@ -45,8 +54,13 @@ class SavedTensorHooksScope {
   static void SetInnermost(const SavedTensorHooksScope* scope);
 
  private:
-  const SavedTensorHooks hooks_;
+  SavedTensorHooksScope(SavedTensorHooks hooks, std::optional<std::string> message);
+
   const SavedTensorHooksScope* const outer_;
+  const std::optional<std::string> message_;        // of Disable()
+  const SavedTensorHooksScope* const disabled_by_;  // this, or a scope around it; null: none
+  const absl::Status status_;
+  const SavedTensorHooks hooks_;  // all of which return status_, if that is an error
 };
 
 // A saved value as its hooks packed it.

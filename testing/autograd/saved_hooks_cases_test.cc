@@ -194,6 +194,46 @@ TEST(HostHooksTest, OnlyTheInnermostPairActsAndAnEmptyOneSwitchesOff) {
   });
 }
 
+// AG-087.
+TEST(HostHooksTest, HooksMayBeDisabledWithAText) {
+  Compiled square = CompileOf(Square, {Leaf(0, {1})});
+  WalkedAndCaptured([&] {
+    std::string log;
+    const Variable a = LeafOf({1});
+    const auto refusal = [&] { return std::string(square.function().Call({a}).status().message()); };
+    {
+      const SavedTensorHooksScope off = SavedTensorHooksScope::Disable("not here");
+      EXPECT_TRUE(off.status().ok()) << off.status();
+      ASSERT_TRUE(BackwardOf(square({a}), square).ok());
+      {
+        const SavedTensorHooksScope hooks(Factors(3, 3, log));
+        EXPECT_EQ(hooks.status().code(), absl::StatusCode::kFailedPrecondition);
+        EXPECT_EQ(hooks.status().message(), "not here");
+        EXPECT_EQ(refusal(), "not here");
+      }
+      {
+        const SavedTensorHooksScope inner = SavedTensorHooksScope::Disable("nor here");
+        const SavedTensorHooksScope none({}), hooks(Factors(3, 3, log));
+        EXPECT_TRUE(inner.status().ok());
+        EXPECT_EQ(hooks.status().message(), "nor here");
+      }
+      const SavedTensorHooksScope again(Factors(3, 3, log));
+      EXPECT_EQ(again.status().message(), "not here");
+    }
+    EXPECT_EQ(log, "");
+    const SavedTensorHooksScope hooks(Factors(3, 3, log));
+    EXPECT_TRUE(hooks.status().ok());
+    {
+      const SavedTensorHooksScope late = SavedTensorHooksScope::Disable("too late");
+      EXPECT_EQ(late.status().message(), "too late");
+      EXPECT_EQ(refusal(), "too late");
+    }
+    ASSERT_TRUE(BackwardOf(square({a}), square).ok());
+    EXPECT_EQ(log, "pu");
+    EXPECT_THAT(GradOf(a), ElementsAre(2 + 18));
+  });
+}
+
 TEST(HostHooksTest, ErrorsOfHooksAreThoseOfTheCallAndOfTheBackward) {
   Compiled square = CompileOf(Square, {Leaf(0, {2})});
   const Variable a = LeafOf({1, 2});
