@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
 #include "runtime/autograd/variable_state.h"
 
 namespace cotan::autograd {
@@ -20,8 +22,23 @@ SavedVariable::SavedVariable(const Variable& variable) {
   output_number_ = state.output_number;
 }
 
+absl::Status SavedVariable::RegisterHooks(const SavedTensorHooks& hooks, const Node& node) {
+  const auto refuse = [&node](absl::string_view why) {
+    return absl::FailedPreconditionError(absl::StrCat("hooks of a saved value of ", node.name(), ": ", why));
+  };
+  if (released_) return refuse("the value has been freed by a backward: register them before it, or retain the graph");
+  if (packed_ != nullptr) return refuse("hooks have already been set: a value has one pair");
+  if (!tensor_.defined()) return refuse("the value is none: nothing was saved in its place");
+  COTAN_ASSIGN_OR_RETURN(PackedTensor packed, PackedTensor::Pack(hooks, tensor_));
+  packed_ = std::make_shared<const PackedTensor>(std::move(packed));
+  Clear(tensor_);
+  counter_ = nullptr;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Tensor> SavedVariable::Unpack(const Node& node) const {
   if (released_) return node.FreedError();
+  if (packed_ != nullptr) return packed_->Unpack();
   if (counter_ == nullptr || counter_->value == version_) return tensor_;
   const std::shared_ptr<Node> made_by = made_by_.lock();
   const std::string origin =
@@ -35,6 +52,7 @@ absl::StatusOr<Tensor> SavedVariable::Unpack(const Node& node) const {
 void SavedVariable::Release() {
   released_ = true;
   Clear(tensor_);
+  packed_ = nullptr;
   counter_ = nullptr;
 }
 

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/autograd/node.h"
+#include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/tensor/tensor.h"
 
@@ -25,13 +27,19 @@ class SavedVariable {
   SavedVariable() = default;
   explicit SavedVariable(const Variable& variable);
 
+  // Replaces the value by what `hooks` pack, until it is unpacked. Later writes to the value are not found. `node`:
+  // which saved it. FailedPrecondition: the value has hooks already, Release() was called, or there is no value. Errors
+  // of PackedTensor::Pack(); the value is unchanged then.
+  absl::Status RegisterHooks(const SavedTensorHooks& hooks, const Node& node);
+
   // Returns the value. FailedPrecondition: Release() was called (a second backward), or the value has been written
-  // since it was saved; the message names `node`, the value, and both versions.
+  // since it was saved; the message names `node`, the value, and both versions. Errors of PackedTensor::Unpack().
   absl::StatusOr<Tensor> Unpack(const Node& node) const;
   void Release();
 
  private:
   Tensor tensor_;
+  std::shared_ptr<const PackedTensor> packed_;  // in place of the value; null: it has no hooks
   std::shared_ptr<VersionCounter> counter_;
   uint32_t version_ = 0;
   std::weak_ptr<Node> made_by_;  // expired for a leaf

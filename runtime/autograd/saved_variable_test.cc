@@ -39,6 +39,25 @@ TEST(SavedVariableTest, WhatIsReleasedIsGone) {
                                                          "Reader: trying to backward through the graph a second time"));
 }
 
+TEST(SavedVariableTest, OneValueMayHaveHooks) {
+  const SavedTensorHooks hooks = {
+      .pack = [](const Tensor& value) -> absl::StatusOr<PackedData> { return std::make_shared<Tensor>(value); },
+      .unpack = [](const PackedData&) -> absl::StatusOr<Tensor> {
+        return Vector({5, 6});
+      }};
+  const ReaderNode node;
+  Variable x(Vector({1, 2}));
+  SavedVariable saved(x), none;
+  ASSERT_TRUE(saved.RegisterHooks(hooks, node).ok());
+  x.BumpVersion();
+  EXPECT_THAT(ToVector(*saved.Unpack(node)), ::testing::ElementsAre(5, 6));
+  constexpr absl::StatusCode kRefused = absl::StatusCode::kFailedPrecondition;
+  EXPECT_THAT(saved.RegisterHooks(hooks, node), Fails(kRefused, "of Reader: hooks have already been set"));
+  EXPECT_THAT(none.RegisterHooks(hooks, node), Fails(kRefused, "the value is none"));
+  saved.Release();
+  EXPECT_THAT(saved.RegisterHooks(hooks, node), Fails(kRefused, "the value has been freed"));
+}
+
 TEST(SavedVariableTest, DoesNotKeepTheGraph) {
   Variable leaf = *Variable::Leaf(Vector({1, 2}));
   Variable x = Scale(leaf, 2);

@@ -4,8 +4,11 @@
 // The rows G7 of cases.txt that testing/e2e:saved_tensor_hooks_test does not have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/torch.h>
 
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -17,7 +20,9 @@
 #include "aot/saved_tensor_hooks/saved_tensor_hooks.h"
 #include "runtime/autograd/double_backward.h"
 #include "runtime/autograd/engine.h"
+#include "runtime/autograd/function_node.h"
 #include "runtime/autograd/saved_tensor_hooks.h"
+#include "runtime/autograd/saved_variable.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
@@ -231,6 +236,74 @@ TEST(HostHooksTest, HooksMayBeDisabledWithAText) {
     ASSERT_TRUE(BackwardOf(square({a}), square).ok());
     EXPECT_EQ(log, "pu");
     EXPECT_THAT(GradOf(a), ElementsAre(2 + 18));
+  });
+}
+
+struct EagerSavedHooks final : torch::autograd::SavedVariableHooks {
+  void call_pack_hook(const at::Tensor& tensor) override { packed = tensor.detach() * 3; }
+  at::Tensor call_unpack_hook() override { return packed; }
+  at::Tensor packed;
+};
+
+// Returns the error of registering hooks of a value that LibTorch saves.
+std::string EagerRefusal(torch::autograd::SavedVariable& saved) {
+  try {
+    saved.register_hooks(std::make_unique<EagerSavedHooks>());
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// x * x as a node that saves both factors.
+struct SavedSquare {
+  explicit SavedSquare(const Variable& x) : factors{autograd::SavedVariable(x), autograd::SavedVariable(x)} {
+    const auto backward = [this](autograd::BackwardContext&,
+                                 absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+      at::Tensor sum;
+      for (autograd::SavedVariable& factor : factors) {
+        const absl::StatusOr<Tensor> value = factor.Unpack(*node);
+        if (!value.ok()) return value.status();
+        factor.Release();
+        const at::Tensor part = ToTorch(g[0]) * ToTorch(*value);
+        sum = sum.defined() ? sum + part : part;
+      }
+      return autograd::Gradients{ToCotan(sum)};
+    };
+    y = (*autograd::ApplyFunction("Square", {x}, {ToCotan(ToTorch(x.tensor()).square())}, backward))[0];
+    node = *y.grad_fn();
+  }
+  autograd::SavedVariable factors[2];
+  Variable y;
+  std::shared_ptr<autograd::Node> node;
+};
+
+// AG-089.
+TEST(HostHooksTest, OneSavedValueMayHaveHooks) {
+  torch::autograd::SavedVariable eager(torch::ones({1}), /*is_output=*/false), eager_none;
+  EXPECT_EQ(EagerRefusal(eager), "");
+  EXPECT_THAT(EagerRefusal(eager), HasSubstr("already been set"));
+  EXPECT_THAT(EagerRefusal(eager_none), HasSubstr("None"));
+
+  Compiled square = CompileOf(Square, {Leaf(0, {1})});
+  WalkedAndCaptured([&] {
+    std::string log;
+    const Variable a = LeafOf({2});
+    SavedSquare node(square({a})[0]);
+    const autograd::SavedTensorHooks hooks = Factors(3, 1, log);
+    const auto registers = [&](autograd::SavedVariable& saved) {
+      return std::string(saved.RegisterHooks(hooks, *node.node).message());
+    };
+    EXPECT_EQ(registers(node.factors[0]), "");
+    EXPECT_EQ(log, "p");
+    EXPECT_THAT(registers(node.factors[0]), HasSubstr("already been set"));
+    autograd::SavedVariable none;
+    EXPECT_THAT(registers(none), HasSubstr("the value is none"));
+    ASSERT_TRUE(BackwardOf(square({node.y}), square).ok());
+    EXPECT_EQ(log, "pu");
+    // y = a^2, z = y * y, w = z^2: 2 z (3 y + y) 2 a
+    EXPECT_THAT(GradOf(a), ElementsAre(2 * 16 * 16 * 4));
+    for (autograd::SavedVariable& saved : node.factors) EXPECT_THAT(registers(saved), HasSubstr("freed"));
   });
 }
 
