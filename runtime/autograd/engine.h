@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "runtime/autograd/node.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/tensor/tensor.h"
@@ -43,6 +44,12 @@ struct BackwardOptions {
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options = {});
 
+// Runs a backward from the edges of values (Variable::GradientEdge()), which keep the graph although the variables may
+// have been dropped or written: an edge leads to the gradient of the version at which it was taken. Gradients as those
+// of Backward(). InvalidArgument also: an edge leads to no input of a node. Other errors: as Backward().
+absl::Status BackwardOfEdges(absl::Span<const Edge> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
+                             bool retain_graph = false);
+
 // Queues a function that the running backward calls after its last node; called from a hook or a node. Callbacks may
 // queue others. That of a recursive backward runs at its own end. An error becomes the status of the backward.
 // FailedPrecondition: no backward runs on this thread.
@@ -71,6 +78,12 @@ struct GradOptions {
 absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl::Span<const Variable> inputs,
                                          absl::Span<const Tensor> gradients, TensorOps& ops,
                                          const GradOptions& options = {});
+
+// Returns the gradients that arrive at the edges `inputs`, as Grad(), from roots as those of BackwardOfEdges().
+// Unimplemented: options.create_graph is set. Other errors: as Grad() and BackwardOfEdges().
+absl::StatusOr<std::vector<Tensor>> GradOfEdges(absl::Span<const Edge> roots, absl::Span<const Edge> inputs,
+                                                absl::Span<const Tensor> gradients, TensorOps& ops,
+                                                const GradOptions& options = {});
 
 }  // namespace cotan::autograd
 

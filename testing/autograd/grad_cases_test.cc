@@ -6,11 +6,15 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <complex>
+#include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/autograd/double_backward.h"
 #include "runtime/autograd/engine.h"
+#include "runtime/autograd/node.h"
 #include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
 
@@ -69,6 +73,63 @@ TEST(GradCasesTest, UnusedInputsAreZerosOnlyIfTheyAreAllowed) {
     EXPECT_THAT(refused.message(), HasSubstr("expected allow_unused to be true or unset"));
     EXPECT_THAT(autograd::Grad(y, {x, other}, {Ones(2)}, f.ops()).status().message(),
                 HasSubstr("input 1 appears to not have been used in the graph"));
+  });
+}
+
+Tensors Square(const Tensors& in) { return {in[0] * in[0]}; }
+
+// AG-103.
+TEST(GradCasesTest, ABackwardBeginsAtAnEdgeWhoseVariableWasDropped) {
+  const at::Tensor eager = Leaf(0, {3}), ones = torch::ones({3}, torch::kDouble);
+  {
+    const at::Tensor y = Square({eager})[0];
+    for (int i = 0; i < 2; ++i) y.backward(ones, /*retain_graph=*/true);
+  }
+  Compiled f = Compile(Square, {Leaf(0, {3})});
+  WalkedAndCaptured([&] {
+    const Variable a = ToVariable(Leaf(0, {3}));
+    const autograd::Edge edge = *f({a})[0].GradientEdge();
+    for (int i = 0; i < 2; ++i) {
+      const absl::Status ran = autograd::BackwardOfEdges({edge}, {Ones(3)}, f.ops(), /*retain_graph=*/true);
+      ASSERT_TRUE(ran.ok()) << ran;
+    }
+    ExpectNear(ToTorch(a.grad().tensor()), eager.grad());
+    const auto refused = [&](const std::vector<autograd::Edge>& edges, const std::vector<Tensor>& gradients) {
+      const absl::Status status = autograd::BackwardOfEdges(edges, gradients, f.ops());
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      return std::string(status.message());
+    };
+    EXPECT_THAT(refused({edge}, {}), HasSubstr("only for scalar outputs"));
+    EXPECT_THAT(refused({edge}, {Ones(2)}), HasSubstr("expected shape compatible with f64[3]"));
+    EXPECT_THAT(refused({edge}, {*Tensor::From<std::complex<double>>({{1, 0}, {1, 0}, {1, 0}}, {3})}),
+                HasSubstr("both or neither must be complex"));
+    EXPECT_THAT(refused({{}}, {Ones(3)}), HasSubstr("root 0 is an edge to no node"));
+    EXPECT_THAT(refused({{edge.node, 1}}, {Ones(3)}), HasSubstr("root 0 is an edge to input 1"));
+    ExpectNear(ToTorch(a.grad().tensor()), eager.grad());
+  });
+}
+
+// AG-104: x is a copy; an edge of it; x *= 2.
+TEST(GradCasesTest, AnEdgeLeadsToTheVersionAtWhichItWasTaken) {
+  Compiled copy = Compile([](const Tensors& in) -> Tensors { return {in[0].clone()}; }, {Leaf(0, {2})});
+  Compiled doubled = Compile(
+      [](const Tensors& in) -> Tensors {
+        in[0].mul_(2);
+        return {};
+      },
+      {Leaf(0, {2}) * 1});
+  Compiled total = Compile([](const Tensors& in) -> Tensors { return {in[0].sum()}; }, {Leaf(0, {2})});
+  WalkedAndCaptured([&] {
+    const Variable ours = copy({ToVariable(Leaf(0, {2}))})[0];
+    const autograd::Edge edge = *ours.GradientEdge();
+    doubled({ours});
+    const autograd::Edge now = *ours.GradientEdge();
+    EXPECT_NE(now.node, edge.node);
+    const autograd::Edge root = *total({ours})[0].GradientEdge();
+    const auto gradients = autograd::GradOfEdges({root}, {edge, now}, {}, total.ops());
+    ASSERT_TRUE(gradients.ok()) << gradients.status();
+    EXPECT_THAT(*(*gradients)[0].ToVector<double>(), ElementsAre(2, 2));
+    EXPECT_THAT(*(*gradients)[1].ToVector<double>(), ElementsAre(1, 1));
   });
 }
 
