@@ -125,6 +125,14 @@ std::vector<Variable> AsVariables(absl::Span<const Tensor> tensors) {
   return variables;
 }
 
+// Returns the running backward of this thread. FailedPrecondition: there is none. `asked`: what asks.
+absl::StatusOr<BackwardRun*> RunningBackward(absl::string_view asked) {
+  BackwardRun* const run = BackwardRun::Current();
+  if (run != nullptr) return run;
+  return absl::FailedPreconditionError(
+      absl::StrCat(asked, " is known only during backward: call it from a hook or a node"));
+}
+
 }  // namespace
 
 absl::Status QueueCallback(std::function<absl::Status()> callback) {
@@ -139,11 +147,18 @@ absl::Status QueueCallback(std::function<absl::Status()> callback) {
 }
 
 absl::StatusOr<bool> RetainsGraph() {
-  const BackwardRun* const run = BackwardRun::Current();
-  if (run == nullptr) {
-    return absl::FailedPreconditionError("RetainsGraph() is known only during backward: call it from a hook or a node");
-  }
+  COTAN_ASSIGN_OR_RETURN(const BackwardRun* const run, RunningBackward("RetainsGraph()"));
   return run->retains_graph();
+}
+
+absl::StatusOr<uint64_t> BackwardId() {
+  COTAN_ASSIGN_OR_RETURN(const BackwardRun* const run, RunningBackward("BackwardId()"));
+  return run->id();
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<Node>>> ExecutionOrder() {
+  COTAN_ASSIGN_OR_RETURN(BackwardRun* const run, RunningBackward("ExecutionOrder()"));
+  return run->task().Order();
 }
 
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,

@@ -4,7 +4,9 @@
 #ifndef COTAN_RUNTIME_AUTOGRAD_ENGINE_H_
 #define COTAN_RUNTIME_AUTOGRAD_ENGINE_H_
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -58,6 +60,15 @@ absl::Status QueueCallback(std::function<absl::Status()> callback);
 // Returns whether the running backward keeps the saved values (retain_graph); called from a hook or a node.
 // FailedPrecondition: no backward runs on this thread.
 absl::StatusOr<bool> RetainsGraph();
+
+// Returns the number of the running backward, which no other one of the process has; called from a hook or a node.
+// FailedPrecondition: no backward runs on this thread.
+absl::StatusOr<uint64_t> BackwardId();
+
+// Returns the nodes of the running backward in the order in which they run, those that have run included; called from a
+// hook or a node. Also nodes that only gradients are asked of, without those that are not needed. FailedPrecondition:
+// no backward runs on this thread.
+absl::StatusOr<std::vector<std::shared_ptr<Node>>> ExecutionOrder();
 
 struct GradOptions {
   bool retain_graph = false;

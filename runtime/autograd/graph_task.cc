@@ -2,6 +2,8 @@
 
 #include "runtime/autograd/graph_task.h"
 
+#include <algorithm>
+
 #include "base/status_macros.h"
 
 namespace cotan::autograd {
@@ -80,6 +82,41 @@ void GraphTask::MarkNeeded() {
       if (!std::exchange(next.is_seen, true)) path.push_back({&next, 0});
     }
   }
+}
+
+std::vector<std::shared_ptr<Node>> GraphTask::Order() const {
+  std::vector<int> dependencies(visits_.size(), -1);  // by visit; -1: not seen
+  const auto for_each_next = [this](const Visit& visit, auto call) {
+    for (int i = 0; i < visit.node->num_edges(); ++i) {
+      const auto next = by_node_.find(visit.node->edge(i).node.get());
+      if (next != by_node_.end()) call(*next->second);
+    }
+  };
+  std::vector<const Visit*> pending(roots_.begin(), roots_.end());
+  for (const Visit* root : roots_) dependencies[static_cast<size_t>(root->index)] = 0;
+  while (!pending.empty()) {
+    const Visit& visit = *pending.back();
+    pending.pop_back();
+    for_each_next(visit, [&](const Visit& next) {
+      int& count = dependencies[static_cast<size_t>(next.index)];
+      if (count < 0) pending.push_back(&next);
+      count = std::max(count, 0) + 1;
+    });
+  }
+  std::priority_queue<const Visit*, std::vector<const Visit*>, LaterFirst> ready;
+  for (const Visit* root : roots_) {
+    if (dependencies[static_cast<size_t>(root->index)] == 0) ready.push(root);
+  }
+  std::vector<std::shared_ptr<Node>> order;
+  while (!ready.empty()) {
+    const Visit& visit = *ready.top();
+    ready.pop();
+    if (visit.awaited()) order.push_back(visit.node);
+    for_each_next(visit, [&](const Visit& next) {
+      if (--dependencies[static_cast<size_t>(next.index)] == 0) ready.push(&next);
+    });
+  }
+  return order;
 }
 
 absl::Status GraphTask::Execute(absl::FunctionRef<absl::Status(Visit&)> visit) {

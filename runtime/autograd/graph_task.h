@@ -51,6 +51,10 @@ class GraphTask {
   // Calls `visit` for each reachable node in order, also for those that do not run. Stops at the first error.
   absl::Status Execute(absl::FunctionRef<absl::Status(Visit&)> visit);
 
+  // Returns the nodes that run or are captured, in the order of Execute(), those that have been visited included. Call
+  // it from Execute().
+  std::vector<std::shared_ptr<Node>> Order() const;
+
   // Returns the visit of a node that the roots lead to.
   Visit& At(const Node* node) { return *by_node_.at(node); }
   // Returns whether the gradient along the edge is used. Call it from Execute().

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is asked of backwards of compiled functions, beside LibTorch eager: gradients of unused inputs. Rows of
-// cases.txt about double backward, edges and refusals.
+// What is asked of backwards of compiled functions, beside LibTorch eager: zeros for unused inputs, backwards between
+// edges, and what a hook knows of its backward. Rows of cases.txt about double backward, edges and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/torch.h>
 
 #include <complex>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "runtime/autograd/double_backward.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/node.h"
@@ -131,6 +135,60 @@ TEST(GradCasesTest, AnEdgeLeadsToTheVersionAtWhichItWasTaken) {
     EXPECT_THAT(*(*gradients)[0].ToVector<double>(), ElementsAre(2, 2));
     EXPECT_THAT(*(*gradients)[1].ToVector<double>(), ElementsAre(1, 1));
   });
+}
+
+std::string KindOf(absl::string_view name) { return absl::StrContains(name, "AccumulateGrad") ? "leaf" : "function"; }
+
+// y = sin(x) * w; the hook is that of y.
+std::vector<std::string> EagerOrder() {
+  const c10::AutogradState state = c10::AutogradState::get_tls_state();
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+  std::vector<std::string> order;
+  const at::Tensor y = Product({Leaf(0, {2}).sin(), Leaf(1, {2})})[0];
+  y.register_hook([&](const at::Tensor&) {
+    for (const torch::autograd::Node* node : torch::autograd::get_current_graph_task_execution_order()) {
+      order.push_back(KindOf(node->name()));
+    }
+  });
+  y.backward(torch::ones({2}, torch::kDouble));
+  c10::AutogradState::set_tls_state(state);
+  return order;
+}
+
+// missed-graph.
+TEST(GradCasesTest, AHookKnowsTheNumberOfItsBackwardAndTheOrderOfTheNodes) {
+  Compiled sine = Compile([](const Tensors& in) -> Tensors { return {in[0].sin()}; }, {Leaf(0, {2})});
+  Compiled product = Compile(Product, {Leaf(0, {2}), Leaf(1, {2})});
+  const std::vector<std::string> eager = EagerOrder();
+  EXPECT_THAT(eager, ElementsAre("function", "leaf", "function", "leaf"));
+  WalkedAndCaptured([&] {
+    Variable h = sine({ToVariable(Leaf(0, {2}))})[0];
+    Variable y = product({h, ToVariable(Leaf(1, {2}))})[0];
+    std::vector<uint64_t> ids;
+    std::vector<std::vector<std::string>> orders;
+    const auto hook = [&](const Tensor&) -> absl::StatusOr<Tensor> {
+      ids.push_back(*autograd::BackwardId());
+      orders.emplace_back();
+      for (const std::shared_ptr<autograd::Node>& node : *autograd::ExecutionOrder()) {
+        orders.back().push_back(KindOf(node->name()));
+      }
+      return Tensor();
+    };
+    ASSERT_TRUE(h.AddHook(hook).ok());
+    ASSERT_TRUE(y.AddHook(hook).ok());
+    ASSERT_TRUE(autograd::Backward({y}, {Ones(2)}, sine.ops(), {.retain_graph = true}).ok());
+    ASSERT_EQ(orders.size(), 2u);
+    EXPECT_EQ(orders[0], eager);
+    EXPECT_EQ(orders[1], eager);
+    ASSERT_TRUE(autograd::Grad({y}, {h}, {Ones(2)}, sine.ops()).ok());
+    ASSERT_EQ(orders.size(), 4u);
+    EXPECT_THAT(orders[3], ElementsAre("function", "function"));
+    EXPECT_EQ(ids[0], ids[1]);
+    EXPECT_EQ(ids[2], ids[3]);
+    EXPECT_NE(ids[0], ids[2]);
+  });
+  EXPECT_EQ(autograd::BackwardId().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(autograd::ExecutionOrder().status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace
