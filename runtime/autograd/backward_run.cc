@@ -201,7 +201,7 @@ absl::Status BackwardRun::RunGradientHooks(GraphTask::Visit& visit) {
   return hooks->RunGradientHooks(ops_, absl::MakeSpan(Incoming(visit)));
 }
 
-absl::Status BackwardRun::RunAfterHooks(GraphTask::Visit& visit) {
+absl::Status BackwardRun::RunNode(GraphTask::Visit& visit, std::optional<absl::Span<const Tensor>> described_inputs) {
   Node& node = *visit.node;
   Gradients& incoming = Incoming(visit);
   KeepCaptures(visit, incoming, captured_);
@@ -209,7 +209,7 @@ absl::Status BackwardRun::RunAfterHooks(GraphTask::Visit& visit) {
     incoming.clear();
     return absl::OkStatus();
   }
-  absl::StatusOr<Gradients> applied = Apply(visit);
+  absl::StatusOr<Gradients> applied = Apply(visit, described_inputs);
   if (!applied.ok()) return InBackwardOf(node, applied.status());
   if (!retain_graph_) node.ReleaseSaved();
   Incoming(visit).clear();
@@ -222,18 +222,21 @@ absl::InlinedVector<bool, 8> BackwardRun::NeededEdges(const Node& node) const {
   return needed;
 }
 
-absl::StatusOr<Gradients> BackwardRun::Apply(GraphTask::Visit& visit) {
+absl::StatusOr<Gradients> BackwardRun::Apply(GraphTask::Visit& visit,
+                                             std::optional<absl::Span<const Tensor>> described_inputs) {
   Node& node = *visit.node;
   // Hooks may add the first hook of the node, or replace the object.
   std::shared_ptr<Hooks> hooks = node.shared_hooks();
   // The entries of incoming_ may move while the node runs: a hook may start another step of this run.
   Gradients incoming = std::move(Incoming(visit));
-  if (hooks != nullptr) COTAN_RETURN_IF_ERROR(hooks->RunPreHooks(absl::MakeSpan(incoming)));
   Gradients before;
-  if (hooks != nullptr && hooks->has_post_hooks()) before = incoming;
+  if (hooks != nullptr && !described_inputs.has_value()) {
+    COTAN_RETURN_IF_ERROR(hooks->RunPreHooks(absl::MakeSpan(incoming)));
+    if (hooks->has_post_hooks()) before = incoming;
+  }
 
   const absl::InlinedVector<bool, 8> needed = NeededEdges(node);
-  BackwardContext context(ops_, needed, retain_graph_);
+  BackwardContext context(ops_, needed, retain_graph_, described_inputs.value_or(absl::Span<const Tensor>()));
   COTAN_ASSIGN_OR_RETURN(Gradients results, node.Apply(context, absl::MakeSpan(incoming)));
   COTAN_RETURN_IF_ERROR(CheckResults(node, needed, results));
   // An unpack hook may have added a post-hook, which sees no incoming gradients if it is the first one.

@@ -73,7 +73,13 @@ class BackwardRun {
   // Runs the gradient hooks and retain hooks.
   absl::Status RunGradientHooks(GraphTask::Visit& visit);
   // As RunVisit(), for a node whose gradient hooks have run.
-  absl::Status RunAfterHooks(GraphTask::Visit& visit);
+  absl::Status RunAfterHooks(GraphTask::Visit& visit) { return RunNode(visit, std::nullopt); }
+  // As RunAfterHooks(), for a node that has been described (Node::Describe()) and had neither pre- nor post-hooks then.
+  // Post-hooks that an unpack hook has added since run without incoming gradients, as those that Apply() adds.
+  // `described_inputs`: of BackwardContext.
+  absl::Status RunDescribed(GraphTask::Visit& visit, absl::Span<const Tensor> described_inputs) {
+    return RunNode(visit, described_inputs);
+  }
   // Returns whether the gradient along each edge of the node is used.
   absl::InlinedVector<bool, 8> NeededEdges(const Node& node) const;
 
@@ -81,7 +87,9 @@ class BackwardRun {
   static constexpr int kNestedOnOneStack = 60;
 
   absl::Status RunCallbacks();
-  absl::StatusOr<Gradients> Apply(GraphTask::Visit& visit);
+  // `described_inputs`: of a node that has been described.
+  absl::Status RunNode(GraphTask::Visit& visit, std::optional<absl::Span<const Tensor>> described_inputs);
+  absl::StatusOr<Gradients> Apply(GraphTask::Visit& visit, std::optional<absl::Span<const Tensor>> described_inputs);
   absl::Status CheckResults(const Node& node, absl::Span<const bool> needed, Gradients& results) const;
   absl::Status PassOn(const Node& node, Gradients results);
 

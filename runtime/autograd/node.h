@@ -66,8 +66,9 @@ struct GradientType {
 // Arguments of Node::Apply() besides the gradients. Valid during that call only.
 class BackwardContext {
  public:
-  BackwardContext(TensorOps& ops, absl::Span<const bool> needed, bool retains_graph = false)
-      : ops_(ops), needed_(needed), retains_graph_(retains_graph) {}
+  BackwardContext(TensorOps& ops, absl::Span<const bool> needed, bool retains_graph = false,
+                  absl::Span<const Tensor> described_inputs = {})
+      : ops_(ops), needed_(needed), retains_graph_(retains_graph), described_inputs_(described_inputs) {}
 
   TensorOps& ops() const { return ops_; }
   // Returns whether the gradient along edge `edge` is needed; if not, the node may leave it undefined
@@ -76,11 +77,15 @@ class BackwardContext {
   // Returns whether another backward through this node may follow. If so, the node must not change its saved values; if
   // not, ReleaseSaved() is called next.
   bool retains_graph() const { return retains_graph_; }
+  // Returns the inputs that Node::Describe() has recorded in this backward, if the node unpacks saved values, so that
+  // Apply() does not unpack them again. Empty: it was not called, or the node does not unpack.
+  absl::Span<const Tensor> described_inputs() const { return described_inputs_; }
 
  private:
   TensorOps& ops_;
   absl::Span<const bool> needed_;
   const bool retains_graph_;
+  absl::Span<const Tensor> described_inputs_;
 };
 
 // A node of the graph; create it with std::make_shared. Not thread-safe: only one thread at a time may use or destroy a

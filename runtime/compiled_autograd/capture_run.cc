@@ -27,15 +27,8 @@ bool IsRefusal(const absl::Status& status) {
   return absl::IsUnimplemented(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status);
 }
 
-// FailedPrecondition: the description of the node, which had no hooks, has added a post-hook.
-absl::Status CheckNoPostHooks(const Node& node) {
-  const Hooks* const hooks = node.hooks();
-  if (hooks == nullptr || !hooks->has_post_hooks()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("an unpack hook added a post-hook to ", node.name(),
-                   " while the backward is captured: add it before, or run this backward in a scope of "
-                   "CompiledAutograd::kDisabled"));
-}
+// Returns whether the node, which had no hooks when it was described, has a post-hook.
+bool HasPostHooks(const Node& node) { return node.hooks() != nullptr && node.hooks()->has_post_hooks(); }
 
 }  // namespace
 
@@ -105,7 +98,10 @@ absl::Status CaptureRun::VisitNode(Visit& visit) {
   if (!has_node_hooks) {
     if (visit.node->UnpacksSaved()) COTAN_RETURN_IF_ERROR(Flush(absl::StrCat("unpack of ", visit.node->name())));
     COTAN_ASSIGN_OR_RETURN(const bool described, Describe(visit));
-    if (described) return CheckNoPostHooks(*visit.node);
+    if (described && HasPostHooks(*visit.node)) {
+      return Flush("post-hooks", absl::UnimplementedError("an unpack hook added a post-hook to the node"));
+    }
+    if (described) return absl::OkStatus();
   }
   COTAN_RETURN_IF_ERROR(Flush(absl::StrCat("call ", visit.node->name())));
   if (settings_.trace) Note(state_.trace, absl::StrCat("call ", visit.node->name()));
@@ -143,6 +139,7 @@ absl::StatusOr<bool> CaptureRun::Describe(Visit& visit) {
   const BackwardContext context(run_.ops(), needed, run_.retains_graph());
   absl::StatusOr<bool> captured = node.Describe(context, incoming, absl::MakeSpan(results), segment_.record);
   if (!captured.ok()) return autograd::InBackwardOf(node, captured.status());
+  described.num_inputs = static_cast<int>(segment_.record.inputs().size()) - described.first_input;
   if (*captured) AddDescribed(visit, described, needed, results);
   return captured;
 }
@@ -230,7 +227,7 @@ void CaptureRun::CaptureOnly(Visit& visit) {
 
 // --- segments -----------------------------------------------------------------
 
-absl::Status CaptureRun::Flush(absl::string_view next) {
+absl::Status CaptureRun::Flush(absl::string_view next, const absl::Status& refusal) {
   if (segment_.empty()) {
     segment_.Clear();
     return absl::OkStatus();
@@ -244,7 +241,8 @@ absl::Status CaptureRun::Flush(absl::string_view next) {
   }
   arriving_.clear();
   ++state_.stats.segments;
-  const absl::StatusOr<CaptureCache::Found> found = FindProgram();
+  const absl::StatusOr<CaptureCache::Found> found =
+      refusal.ok() ? FindProgram() : absl::StatusOr<CaptureCache::Found>(refusal);
   if (found.ok()) {
     COTAN_RETURN_IF_ERROR(RunSegment(*found));
   } else if (IsRefusal(found.status())) {
@@ -372,11 +370,21 @@ absl::Status CaptureRun::WalkSegment(const absl::Status& reason) {
       restore(*output.visit, output.input, segment_.arrivals[static_cast<size_t>(output.arrival)]);
     }
   }
-  std::vector<Visit*> visits;
-  for (const DescribedNode& node : segment_.nodes) visits.push_back(node.visit);
+  struct Described {
+    Visit* visit;
+    std::vector<Tensor> inputs;
+  };
+  std::vector<Described> described;
+  for (const DescribedNode& node : segment_.nodes) {
+    described.push_back({node.visit, {}});
+    if (!node.visit->node->UnpacksSaved()) continue;
+    for (int i = node.first_input; i < node.first_input + node.num_inputs; ++i) {
+      described.back().inputs.push_back(segment_.record.inputs()[static_cast<size_t>(i)].tensor);
+    }
+  }
   previous_ = Fingerprint(absl::MakeConstSpan(segment_.record.key()).subspan(CaptureFamily::kTargetWords));
   segment_.Clear();  // so that the engine may take over tensors
-  for (Visit* const visit : visits) COTAN_RETURN_IF_ERROR(run_.RunAfterHooks(*visit));
+  for (const Described& node : described) COTAN_RETURN_IF_ERROR(run_.RunDescribed(*node.visit, node.inputs));
   return absl::OkStatus();
 }
 

@@ -53,8 +53,7 @@ class CaptureRun {
  public:
   CaptureRun(autograd::BackwardRun& run, CaptureState& state, const CaptureSettings& settings);
 
-  // Runs the backward. FailedPrecondition: an unpack hook has added a post-hook to a node that is captured. Errors of
-  // nodes, hooks and linked programs.
+  // Runs the backward. Errors of nodes, hooks and linked programs.
   absl::Status Execute();
 
  private:
@@ -74,8 +73,8 @@ class CaptureRun {
   Pending& PendingAt(const Visit& visit);
   bool Arrives(Visit& visit, int input);
 
-  // Runs the segment; `next` says what follows.
-  absl::Status Flush(absl::string_view next);
+  // Runs the segment; `next` says what follows. `refusal`: why it cannot be captured.
+  absl::Status Flush(absl::string_view next, const absl::Status& refusal = absl::OkStatus());
   absl::StatusOr<CaptureCache::Found> FindProgram();
   absl::Status RunSegment(const CaptureCache::Found& found);
   absl::Status FindOverlap() const;

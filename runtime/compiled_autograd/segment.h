@@ -32,6 +32,7 @@ struct DescribedNode {
   int first_arrival = 0;  // one for each input of the node
   int first_size = 0;
   int first_input = 0;
+  int num_inputs = 0;  // that the node recorded
   int first_output = 0;
   size_t first_key = 0;
   int first_edge = 0;  // into Segment::results

@@ -195,7 +195,11 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
 
   COTAN_RETURN_IF_ERROR(CheckMode());
   COTAN_RETURN_IF_ERROR(CheckStates(read_states_));
-  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> values, Unpack());
+  const absl::Span<const Tensor> described = context.described_inputs().subspan(0, saved_.size());
+  std::vector<Tensor> values(described.begin(), described.end());
+  if (values.empty()) {
+    COTAN_ASSIGN_OR_RETURN(values, Unpack());
+  }
   COTAN_ASSIGN_OR_RETURN(const Tangents tangents, TakeTangents(context, incoming));
   absl::InlinedVector<const Tensor*, 4> pointers;
   for (const Tensor& tangent : tangents) pointers.push_back(&tangent);
