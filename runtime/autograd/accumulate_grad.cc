@@ -61,7 +61,7 @@ absl::Status AddTo(TensorOps& ops, const Tensor& gradient, const Tensor& sum) {
 
 AccumulateGrad::AccumulateGrad(Variable leaf, absl::Span<const int64_t> sizes)
     : Node(kRunFirst, leaf.state()->leaf_hooks), leaf_(std::move(leaf)) {
-  AddInput({leaf_.dtype(), DimVector(sizes.begin(), sizes.end()), &leaf_.tensor().device()});
+  AddInput({leaf_.grad_dtype(), DimVector(sizes.begin(), sizes.end()), &leaf_.tensor().device()});
 }
 
 absl::Status AccumulateGrad::CheckIsLeaf() const {
@@ -137,6 +137,9 @@ absl::Status AccumulateGrad::Accumulate(TensorOps& ops, Tensor gradient) {
     COTAN_ASSIGN_OR_RETURN(gradient, Own(ops, std::move(gradient), leaf.tensor));
     leaf.grad = Variable(std::move(gradient));
     return absl::OkStatus();
+  }
+  if (input(0).dtype == DType::kUndefined) {
+    COTAN_ASSIGN_OR_RETURN(gradient, ops.Cast(gradient, leaf.grad.dtype()));
   }
   COTAN_RETURN_IF_ERROR(AddTo(ops, gradient, leaf.grad.tensor()));
   leaf.grad.BumpVersion();

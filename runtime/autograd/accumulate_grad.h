@@ -16,8 +16,8 @@
 namespace cotan::autograd {
 
 // The gradient sink of a leaf (torch/csrc/autograd/functions/accumulate_grad.h). There is at most one per leaf; it owns
-// the leaf, which has a weak reference to it. The constructor adds input 0 with the leaf's dtype and device, and
-// `sizes`.
+// the leaf, which has a weak reference to it. The constructor adds input 0 with the leaf's grad_dtype() and device,
+// and `sizes`.
 //
 // The first gradient becomes grad() without a copy if no other tensor shares its memory and its strides are those of
 // the leaf (row-major if the leaf is not dense). Later gradients are added in place. Apply() may be called by several

@@ -31,6 +31,11 @@ absl::Status AddUp(TensorOps& ops, Tensor gradient, Tensor& sum) {
     sum = std::move(gradient);
     return absl::OkStatus();
   }
+  if (gradient.dtype() != sum.dtype()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradients ", sum.ToString(), " and ", gradient.ToString(),
+                     " of one leaf, which keeps their dtype, cannot be added: give it a dtype (SetGradDType())"));
+  }
   if (sum.storage().use_count() == 1 && IsDenseNonOverlapping(sum.layout())) return ops.AddTo(gradient, sum);
   COTAN_ASSIGN_OR_RETURN(sum, ops.Add(sum, gradient));
   return absl::OkStatus();
@@ -56,7 +61,8 @@ absl::StatusOr<Tensor> Conform(TensorOps& ops, Tensor gradient, const GradientTy
     return absl::InvalidArgumentError(absl::StrCat("a gradient ", gradient.ToString(), " of a value ", type.ToString(),
                                                    " is on another device than the value"));
   }
-  const bool fits = gradient.sizes() == absl::MakeConstSpan(type.sizes) && gradient.dtype() == type.dtype;
+  const DType dtype = type.dtype == DType::kUndefined ? gradient.dtype() : type.dtype;
+  const bool fits = gradient.sizes() == absl::MakeConstSpan(type.sizes) && gradient.dtype() == dtype;
   if (!fits && ops.device().type() != gradient.device().type()) {
     COTAN_ASSIGN_OR_RETURN(gradient, gradient.ToDevice(ops.device()));
   }
@@ -69,7 +75,7 @@ absl::StatusOr<Tensor> Conform(TensorOps& ops, Tensor gradient, const GradientTy
     COTAN_RETURN_IF_ERROR(sum.status());
     gradient = *std::move(sum);
   }
-  COTAN_ASSIGN_OR_RETURN(gradient, ops.Cast(gradient, type.dtype));
+  COTAN_ASSIGN_OR_RETURN(gradient, ops.Cast(gradient, dtype));
   return MoveNumber(std::move(gradient), type);
 }
 

@@ -40,6 +40,7 @@ absl::StatusOr<Variable> Conform(TensorOps& ops, Variable gradient, const Gradie
     COTAN_RETURN_IF_ERROR(sum.status());
     gradient = *std::move(sum);
   }
+  if (type.dtype == DType::kUndefined) return gradient;
   return RecordedCast(ops, gradient, type.dtype);
 }
 

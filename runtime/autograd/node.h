@@ -51,7 +51,7 @@ struct Edge {
 // The dtype, sizes and device that a gradient must have: those of the value that it is the gradient of (InputMetadata
 // in LibTorch).
 struct GradientType {
-  DType dtype = DType::kUndefined;
+  DType dtype = DType::kUndefined;  // kUndefined: any (Variable::grad_dtype())
   DimVector sizes;
   Device* device = nullptr;
 

@@ -267,7 +267,8 @@ absl::Status Variable::SetGrad(Variable grad) {
     return absl::InvalidArgumentError(absl::StrCat("the grad() of ", tensor().ToString(), " cannot be ",
                                                    grad.defined() ? "the variable itself" : "undefined: ClearGrad()"));
   }
-  const bool fits = grad.dtype() == dtype() && absl::MakeConstSpan(grad.sizes()) == absl::MakeConstSpan(sizes()) &&
+  const bool has_dtype = grad_dtype() == DType::kUndefined || grad.dtype() == grad_dtype();
+  const bool fits = has_dtype && absl::MakeConstSpan(grad.sizes()) == absl::MakeConstSpan(sizes()) &&
                     &grad.tensor().device() == &tensor().device();
   if (!fits) {
     return absl::InvalidArgumentError(absl::StrCat("the grad() of ", tensor().ToString(), " cannot be ",
@@ -275,6 +276,31 @@ absl::Status Variable::SetGrad(Variable grad) {
                                                    ": dtype, sizes and device have to be equal"));
   }
   state_->grad = std::move(grad);
+  return absl::OkStatus();
+}
+
+DType Variable::grad_dtype() const { return state_->grad_dtype; }
+
+absl::Status Variable::SetGradDType(DType dtype) {
+  if (!is_leaf()) {
+    return absl::FailedPreconditionError(
+        "the dtype of gradients can only be set on leaf tensors: this one is the result of an operation");
+  }
+  const DType own = this->dtype();
+  const bool is_any = dtype == DType::kUndefined;
+  if (!is_any && (IsComplex(dtype) != IsComplex(own) || IsFloatingPoint(dtype) != IsFloatingPoint(own))) {
+    return absl::InvalidArgumentError(absl::StrCat("gradients of ", tensor().ToString(), " cannot be ",
+                                                   DTypeName(dtype), ": both are floating point, or both complex"));
+  }
+  if (!is_any && grad().defined() && grad().dtype() != dtype) {
+    return absl::FailedPreconditionError(absl::StrCat("the dtype of gradients cannot be set to ", DTypeName(dtype),
+                                                      " while grad() is ", grad().tensor().ToString(),
+                                                      ": ClearGrad() first"));
+  }
+  const std::lock_guard lock(state_->leaf_mutex);
+  if (state_->grad_dtype == dtype) return absl::OkStatus();
+  state_->grad_dtype = dtype;
+  state_->accumulator.reset();  // gradients have the new dtype from now on
   return absl::OkStatus();
 }
 

@@ -113,8 +113,15 @@ class Variable {
   // Returns the sum of the gradients of all backwards so far; undefined before the first.
   const Variable& grad() const;
   // Replaces grad(). InvalidArgument, and grad() is unchanged: `grad` is undefined or the variable itself, or its
-  // dtype, sizes or device are others.
+  // dtype (grad_dtype()), sizes or device are others.
   absl::Status SetGrad(Variable grad);
+  // Returns the dtype of grad(), to which gradients are cast: that of the variable unless SetGradDType() was called.
+  // kUndefined: gradients keep the dtype with which they arrive.
+  DType grad_dtype() const;
+  // Sets grad_dtype() of a leaf. Graphs that were recorded before keep the former one. InvalidArgument: the dtype is
+  // not complex as the variable's, or not floating point as that. FailedPrecondition: the variable is not a leaf, or
+  // has a grad() of another dtype.
+  absl::Status SetGradDType(DType dtype);
   // Makes grad() undefined.
   void ClearGrad();
   // Makes backwards accumulate into grad() although the variable is not a leaf. Does nothing for leaves.

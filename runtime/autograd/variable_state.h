@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/dtype.h"
 #include "runtime/autograd/hooks.h"
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/variable.h"
@@ -31,7 +32,7 @@ struct VariableState {
   };
 
   VariableState(Tensor tensor_in, std::shared_ptr<VersionCounter> version_in)
-      : tensor(std::move(tensor_in)), version(std::move(version_in)) {}
+      : tensor(std::move(tensor_in)), version(std::move(version_in)), grad_dtype(tensor.dtype()) {}
   ~VariableState() { Release(std::move(grad_fn)); }
   VariableState(const VariableState&) = delete;
   VariableState& operator=(const VariableState&) = delete;
@@ -53,6 +54,7 @@ struct VariableState {
   std::weak_ptr<Node> accumulator;
   std::shared_ptr<Hooks> leaf_hooks;  // null: none
   std::vector<PostAccumulateHook> post_accumulate_hooks;
+  DType grad_dtype;  // kUndefined: any
 
   // Fields of a view.
   Variable base;  // not itself a view

@@ -30,6 +30,18 @@ bool IsRefusal(const absl::Status& status) {
 // Returns whether the node, which had no hooks when it was described, has a post-hook.
 bool HasPostHooks(const Node& node) { return node.hooks() != nullptr && node.hooks()->has_post_hooks(); }
 
+// Returns whether the gradients that the node gets and gives have dtypes that are known before they arrive.
+bool HasKnownTypes(const Node& node) {
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    if (node.input(i).dtype == DType::kUndefined) return false;
+  }
+  for (int i = 0; i < node.num_edges(); ++i) {
+    const autograd::Edge& edge = node.edge(i);
+    if (edge.defined() && edge.node->input(edge.input).dtype == DType::kUndefined) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 CaptureRun::CaptureRun(autograd::BackwardRun& run, CaptureState& state, const CaptureSettings& settings)
@@ -127,6 +139,7 @@ absl::StatusOr<bool> CaptureRun::Describe(Visit& visit) {
     if (node.input(i).device != target_.device) return false;
     incoming[static_cast<size_t>(i)] = Arrives(visit, i);
   }
+  if (!HasKnownTypes(node)) return false;
   BeginSegment();
   DescribedNode described;
   described.visit = &visit;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Leaves of compiled functions: the layout of their gradients beside LibTorch eager, and which hooks only they have.
-// Rows C3 of cases.txt.
+// Leaves of compiled functions: the layout and dtype of their gradients beside LibTorch eager, and which hooks only
+// they have. Rows C3 of cases.txt.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <complex>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/autograd/engine.h"
+#include "runtime/autograd/function_node.h"
 #include "runtime/autograd/node.h"
 #include "testing/autograd/walked_and_captured.h"
 #include "testing/higher_order/compiled.h"
@@ -39,6 +41,68 @@ Variable StridedLeaf(const at::Tensor& tensor) {
 
 Tensors Total(const Tensors& in) { return {in[0].sum()}; }
 Tensors TotalOfProduct(const Tensors& in) { return {(in[0] * in[1]).sum()}; }
+
+// Gives its tangent to an f32 argument as it is, in f64.
+struct EagerToDouble : torch::autograd::Function<EagerToDouble> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.to(torch::kDouble); }
+  static Tensors backward(torch::autograd::AutogradContext*, const Tensors& tangents) { return {tangents[0]}; }
+};
+
+// AG-010: kUndefined keeps the dtype of the gradient.
+TEST(LeafCasesTest, ALeafMayHaveAnotherDTypeOfItsGradient) {
+  const auto square = [](const Tensors& in) -> Tensors { return {in[0] * in[0]}; };
+  Compiled f = Compile(square, {Leaf(0, {2}) * 1});
+  const struct {
+    DType dtype;
+    std::optional<at::ScalarType> eager;
+    at::ScalarType gradient;
+  } cases[] = {{DType::kFloat32, torch::kFloat, torch::kFloat},
+               {DType::kUndefined, std::nullopt, torch::kDouble},
+               {DType::kFloat16, torch::kHalf, torch::kHalf}};
+  for (const auto& c : cases) {
+    at::Tensor eager = torch::tensor({0.5F, 3.0F}).requires_grad_();
+    eager.set_grad_dtype(c.eager);
+    square({EagerToDouble::apply(eager)})[0].backward(torch::ones({2}, torch::kDouble));
+    EXPECT_EQ(eager.grad().scalar_type(), c.gradient);
+
+    const auto pass = [](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+      return autograd::Gradients{g[0]};
+    };
+    WalkedAndCaptured([&] {
+      Variable x = *Variable::Leaf(*Tensor::From<float>({0.5F, 3}, {2}));
+      ASSERT_TRUE(x.SetGradDType(c.dtype).ok());
+      EXPECT_EQ(x.grad_dtype(), c.dtype);
+      const auto in_double = autograd::ApplyFunction("ToDouble", {x}, {ToCotan(ToTorch(x.tensor()))}, pass);
+      ASSERT_TRUE(in_double.ok()) << in_double.status();
+      const absl::Status ran = autograd::Backward(f(*in_double), {ToCotan(torch::ones({2}))}, f.ops());
+      ASSERT_TRUE(ran.ok()) << ran;
+      EXPECT_EQ(x.grad().dtype(), c.dtype == DType::kUndefined ? DType::kFloat64 : c.dtype);
+      ExpectNear(ToTorch(x.grad().tensor()), eager.grad().to(torch::kDouble));
+    });
+  }
+}
+
+// AG-010.
+TEST(LeafCasesTest, TheDTypeOfAGradientIsSetOnALeafThatHasNoneOfAnother) {
+  Compiled f = Compile([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {Leaf(0, {2})});
+  Variable x = ToVariable(Leaf(0, {2})), y = f({x})[0];
+  ASSERT_TRUE(autograd::Backward({y}, {ToCotan(torch::ones({2}))}, f.ops()).ok());
+  const absl::Status late = x.SetGradDType(DType::kFloat16), computed = y.SetGradDType(DType::kFloat16);
+  EXPECT_EQ(late.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(late.message(), HasSubstr("cannot be set to f16 while grad() is f64[2]"));
+  EXPECT_EQ(computed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(computed.message(), HasSubstr("can only be set on leaf tensors"));
+  EXPECT_EQ(x.SetGradDType(DType::kComplex64).code(), absl::StatusCode::kInvalidArgument);
+
+  at::Tensor eager = Leaf(0, {2}), eager_y = eager * 2;
+  eager_y.backward(torch::ones({2}, torch::kDouble));
+  EXPECT_ANY_THROW(eager.set_grad_dtype(torch::kHalf));
+  EXPECT_ANY_THROW(eager_y.set_grad_dtype(torch::kHalf));
+  x.ClearGrad();
+  EXPECT_TRUE(x.SetGradDType(DType::kFloat32).ok());
+  EXPECT_FALSE(x.SetGrad(Variable(ToCotan(torch::ones({2})))).ok());
+  EXPECT_TRUE(x.SetGrad(Variable(*Tensor::From<float>({1, 2}, {2}))).ok());
+}
 
 // AG-011.
 TEST(LeafCasesTest, TheGradientOfADenseLeafHasItsStridesThatOfAnotherOneIsRowMajor) {
