@@ -108,7 +108,7 @@ class BackwardRun {
 // FailedPrecondition: an input does not require grad.
 absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& task);
 
-// What Grad() returns for an input that no root depends on.
+// Result of Grad() for an input that no root depends on.
 enum class UnusedInputs : uint8_t { kRefused, kUndefined, kZeros };
 // Returns what the options of Grad() ask for. InvalidArgument: zeros are asked for, and unused inputs are not allowed.
 absl::StatusOr<UnusedInputs> UnusedInputsOf(std::optional<bool> allow_unused, bool materialize_grads);

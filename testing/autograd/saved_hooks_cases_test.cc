@@ -464,5 +464,34 @@ TEST(HostHooksTest, RecordedBackwardsComputeTheForwardAgainAndReadNothingPacked)
   EXPECT_THAT(GradOf(a), ElementsAre(12, -18));
 }
 
+// AG-092: each value that the recorded backward saves is doubled. What the forward packs is not read, so that a pair
+// around it changes nothing.
+TEST(HostHooksTest, RecordedBackwardsDoubleWhatTheyPack) {
+  const auto cube = [](const Tensors& in) -> Tensors { return {in[0] * in[0] * in[0]}; };
+  Compiled f = CompileOf(cube, {Leaf(0, {2})}, {.order = 2});
+  const Variable one(ToCotan(torch::ones({2})));
+  struct Place {
+    bool forward, backwards;
+    double factor;
+  };
+  for (const auto& [forward, backwards, factor] :
+       {Place{true, false, 1}, Place{false, true, 4}, Place{true, true, 4}}) {
+    std::string log;
+    const Variable a = LeafOf({2, -3});
+    Variables y;
+    {
+      std::optional<SavedTensorHooksScope> scope;
+      if (forward) scope.emplace(Factors(2, 1, log));
+      y = f({a});
+    }
+    std::optional<SavedTensorHooksScope> scope;
+    if (backwards) scope.emplace(Factors(2, 1, log));
+    const auto first = autograd::GradWithGraph(y, {a}, {one}, f.ops());
+    ASSERT_TRUE(first.ok()) << first.status();
+    ASSERT_TRUE(BackwardOf({(*first)[0]}, f).ok());
+    EXPECT_THAT(GradOf(a), ElementsAre(12 * factor, -18 * factor)) << log;
+  }
+}
+
 }  // namespace
 }  // namespace cotan::testing
