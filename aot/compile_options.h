@@ -146,6 +146,10 @@ struct CompileOptions {
   // Share of the bytes that the minimum cut saves, in [0, 1]; the rest is rematerialized
   // (PartitionOptions). It has to be 1 with Partitioner::kDefault.
   double activation_memory_budget = 1;
+  // Set, and without max_memory: a budget below 1 never needs more memory on this target than the larger ones of 1, 0.75,
+  // 0.5 and 0.25 (docs/memory.md); for that the model is compiled with these budgets, too. The forward may then save
+  // less, or in the last resort more, than the budget says. Unset: a smaller budget only saves less.
+  std::optional<MemoryTarget> memory_target = {};
   // Overrides the partitioner for single values of "forward". With a policy, the cache is neither
   // read nor written, because a function cannot be part of a cache key.
   SavePolicyFunction save_policy = nullptr;

@@ -28,12 +28,10 @@
 #include "aot/dynamic/trace_comparison.h"
 #include "aot/dynamic/unify.h"
 #include "aot/ir/size_estimate.h"
-#include "aot/memory/fit_memory.h"
+#include "aot/memory_stages.h"
 #include "aot/method_stages.h"
 #include "aot/orders.h"
 #include "base/status_macros.h"
-#include "serialization/calls/inline_calls.h"
-#include "serialization/calls/outline_calls.h"
 #include "serialization/container/container.h"
 
 namespace cotan::aot {
@@ -270,10 +268,10 @@ absl::Status AtPoint(const absl::Status& status, const DynamicShapes& shapes, co
 }
 
 // Compiles the model at a point. Reference runs and dumps are those of the first.
-absl::StatusOr<CompiledModel> CompileAt(const ModelSource& source, const DynamicShapes& shapes, const DimVector& point,
-                                        const DataSizes& data, bool is_first, std::vector<Graph>& graphs) {
+absl::StatusOr<CompiledModel> CompileAt(const ModelSource& source, CompileOptions options, const DynamicShapes& shapes,
+                                        const DimVector& point, const DataSizes& data, bool is_first,
+                                        std::vector<Graph>& graphs) {
   const PointScope scope(shapes, point, data);
-  CompileOptions options = source.options();
   options.debug.store_references = options.debug.store_references && is_first;
   if (!is_first) options.debug.dump_dir.clear();
   options.outline_repeats = false;  // artifacts are unified method by method
@@ -342,9 +340,9 @@ absl::Status CheckSmallSizes(const ModelSource& source, const DynamicShapes& sha
 
 // Compiles at `points` and unifies the artifacts. Adds sizes that the traces have in common to
 // `fixed`.
-absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const DynamicShapes& shapes,
-                                              const std::vector<DimVector>& points, const DataSizes& data,
-                                              absl::btree_set<int64_t>& fixed) {
+absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const CompileOptions& options,
+                                              const DynamicShapes& shapes, const std::vector<DimVector>& points,
+                                              const DataSizes& data, absl::btree_set<int64_t>& fixed) {
   std::vector<std::string> files;
   std::vector<MethodSummary> summaries;
   std::vector<std::string> inlined_blocks;
@@ -352,7 +350,7 @@ absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const D
   std::vector<MethodTraces> methods;
   for (const DimVector& point : points) {
     std::vector<Graph> graphs;
-    absl::StatusOr<CompiledModel> model = CompileAt(source, shapes, point, data, files.empty(), graphs);
+    absl::StatusOr<CompiledModel> model = CompileAt(source, options, shapes, point, data, files.empty(), graphs);
     if (!model.ok()) return AtPoint(model.status(), shapes, point);
     if (files.empty()) summaries = model->methods(), inlined_blocks = model->inlined_blocks();
     if (files.empty() || outcome.kind == CacheOutcome::Kind::kHit) outcome = model->cache();
@@ -376,62 +374,38 @@ absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const D
 }
 
 // Compiles at several sizes, at other ones if a size of the model coincides with them by chance.
-absl::StatusOr<CompiledModel> CompileDynamic(const ModelSource& source, const DynamicShapes& shapes,
-                                             const DataSizes& data) {
+absl::StatusOr<CompiledModel> CompileDynamic(const ModelSource& source, const CompileOptions& options,
+                                             const DynamicShapes& shapes, const DataSizes& data) {
   absl::Status error;
   absl::btree_set<int64_t> fixed;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     COTAN_ASSIGN_OR_RETURN(const std::vector<DimVector> points,
                            ChooseSamplePoints(WithWideDataSizes(shapes, attempt), attempt, fixed));
-    absl::StatusOr<CompiledModel> model = CompileAtPoints(source, shapes, points, data, fixed);
+    absl::StatusOr<CompiledModel> model = CompileAtPoints(source, options, shapes, points, data, fixed);
     if (model.ok() || model.status().code() == absl::StatusCode::kUnimplemented) return model;
     if (error.ok()) error = model.status();
   }
   return error;
 }
 
-// --- memory --------------------------------------------------------------------------
+// --- one model -----------------------------------------------------------------------
 
-// Fits a compiled model into the limit.
-absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, const MemoryLimit& limit) {
-  std::string file = model.bytes();
-  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, FitFileIntoMemory(limit.bytes, limit.target, file));
-  std::vector<MethodSummary> methods = model.methods();
-  for (MethodSummary& method : methods) {
-    const auto found = std::find_if(memory.begin(), memory.end(),
-                                    [&](const MethodMemory& fitted) { return fitted.name == method.name; });
-    if (found == memory.end()) continue;
-    method.runtime_ops = found->num_ops;
-    method.memory = std::move(*found);
+// Compiles the model, and fits it into options.max_memory. `options` differ from those of the source in the budget.
+absl::StatusOr<CompiledModel> CompileOnce(const ModelSource& source, const CompileOptions& options,
+                                          const DynamicShapes& shapes, const DataSizes& data) {
+  absl::StatusOr<CompiledModel> compiled = absl::UnknownError("");
+  if (shapes.symbols.empty()) {
+    COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, {}));
+    compiled = CompileSized(model, options, source.wrappers(), /*references=*/{}, /*graphs=*/nullptr);
+  } else {
+    compiled = CompileDynamic(source, options, shapes, data);
   }
-  return CompiledModel(std::move(file), std::move(methods), model.cache(), model.inlined_blocks());
-}
-
-// --- repeats -------------------------------------------------------------------------
-
-// Returns whether all methods, with their calls replaced, need no more memory than `limit`. They have the same ops as
-// before, but values inside of calls have other numbers, on which the planner's choice between equal values depends.
-absl::StatusOr<bool> Fits(const serialization::Artifact& outlined, const MemoryLimit& limit) {
-  serialization::Artifact inlined = outlined;
-  COTAN_RETURN_IF_ERROR(InlineCalls(inlined));
-  COTAN_ASSIGN_OR_RETURN(const std::vector<MethodMemory> memory, MeasureMemory(inlined, limit.target));
-  return std::all_of(memory.begin(), memory.end(), [&](const MethodMemory& m) { return m.after <= limit.bytes; });
-}
-
-// Stores equal runs of ops of a complete artifact once, if it then still fits into the limit.
-absl::StatusOr<CompiledModel> OutlineRepeats(CompiledModel model, const CompileOptions& options) {
-  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(model.bytes(), "the model", Calls::kKeep));
-  serialization::Artifact artifact = file.artifact();
-  OutlineCalls(artifact);
-  if (options.max_memory.has_value()) {
-    COTAN_ASSIGN_OR_RETURN(const bool fits, Fits(artifact, *options.max_memory));
-    if (!fits) return model;
-  }
-  ArtifactWriter writer;
-  COTAN_RETURN_IF_ERROR(writer.AddSegmentsOf(file));
-  artifact.clear_segments();
-  COTAN_ASSIGN_OR_RETURN(std::string bytes, std::move(writer).Serialize(std::move(artifact)));
-  return CompiledModel(std::move(bytes), model.methods(), model.cache(), model.inlined_blocks());
+  // After the cache, which stores artifacts without a limit.
+  if (compiled.ok() && options.max_memory.has_value()) compiled = FitModelIntoMemory(*compiled, *options.max_memory);
+  // At fixed sizes without a limit, the repeats have been outlined.
+  const bool is_rewritten = !shapes.symbols.empty() || options.max_memory.has_value();
+  if (!compiled.ok() || !options.outline_repeats || !is_rewritten) return compiled;
+  return OutlineRepeats(*std::move(compiled), options);
 }
 
 }  // namespace
@@ -442,19 +416,8 @@ absl::StatusOr<CompiledModel> Compile(const ModelSource& source) {
   COTAN_ASSIGN_OR_RETURN(DynamicShapes shapes, source.Shapes());
   COTAN_ASSIGN_OR_RETURN(const DataSizes data, FindDataSizes(source, shapes));
   COTAN_RETURN_IF_ERROR(CheckDataSizes(data, options));
-  absl::StatusOr<CompiledModel> compiled = absl::UnknownError("");
-  if (shapes.symbols.empty()) {
-    COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, {}));
-    compiled = CompileSized(model, options, source.wrappers(), /*references=*/{}, /*graphs=*/nullptr);
-  } else {
-    compiled = CompileDynamic(source, shapes, data);
-  }
-  // After the cache, which stores artifacts without a limit.
-  if (compiled.ok() && options.max_memory.has_value()) compiled = FitModelIntoMemory(*compiled, *options.max_memory);
-  // At fixed sizes without a limit, the repeats have been outlined.
-  const bool is_rewritten = !shapes.symbols.empty() || options.max_memory.has_value();
-  if (!compiled.ok() || !options.outline_repeats || !is_rewritten) return compiled;
-  return OutlineRepeats(*std::move(compiled), options);
+  return CompileWithinBudget(options,
+                             [&](const CompileOptions& within) { return CompileOnce(source, within, shapes, data); });
 }
 
 }  // namespace cotan::aot

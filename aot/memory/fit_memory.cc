@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -121,6 +121,30 @@ absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPla
   return memory;
 }
 
+// Fits each method, or a forward with its backward, into its limit as far as possible. Returns one element per method,
+// in order.
+absl::StatusOr<std::vector<MethodMemory>> FitMethods(absl::FunctionRef<int64_t(const Method&)> limit_of,
+                                                     const MemoryPlanner& planner, Artifact& artifact) {
+  absl::flat_hash_map<std::string, MethodMemory> by_name;
+  for (Method& method : *artifact.mutable_methods()) {
+    if (IsBackward(method, artifact)) continue;
+    const int64_t limit = limit_of(method);
+    std::vector<MethodMemory> fitted;
+    if (Method* backward = BackwardOf(method, artifact); backward != nullptr) {
+      COTAN_ASSIGN_OR_RETURN(fitted, FitPair(limit, planner, method, *backward));
+    } else {
+      COTAN_ASSIGN_OR_RETURN(fitted.emplace_back(), FitMethod(limit, planner, method));
+    }
+    for (MethodMemory& memory : fitted) by_name[memory.name] = std::move(memory);
+  }
+  std::vector<MethodMemory> memory;
+  for (const Method& method : artifact.methods()) {
+    memory.push_back(std::move(by_name.at(method.name())));
+    memory.back().num_ops = method.ops_size();
+  }
+  return memory;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<MethodMemory>> MeasureMemory(const Artifact& artifact, const MemoryTarget& target) {
@@ -137,34 +161,53 @@ absl::StatusOr<std::vector<MethodMemory>> MeasureMemory(const Artifact& artifact
   return memory;
 }
 
+absl::StatusOr<MethodLimits> MeasurePeaks(const Artifact& artifact, const MemoryTarget& target) {
+  COTAN_ASSIGN_OR_RETURN(const std::vector<MethodMemory> memory, MeasureMemory(artifact, target));
+  MethodLimits peaks;
+  for (const MethodMemory& method : memory) peaks[method.name] = method.after;
+  for (const Method& forward : artifact.methods()) {
+    const auto backward = peaks.find(forward.backward_method());
+    if (forward.backward_method().empty() || backward == peaks.end()) continue;
+    int64_t& own = peaks.at(forward.name());
+    own = backward->second = std::max(own, backward->second);
+  }
+  return peaks;
+}
+
 absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const MemoryTarget& target, Artifact& artifact) {
   if (limit <= 0)
     return absl::InvalidArgumentError(absl::StrCat(limit, " bytes is not a valid memory limit: it must be positive"));
   COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
-  absl::flat_hash_map<std::string, MethodMemory> by_name;
-  for (Method& method : *artifact.mutable_methods()) {
-    if (IsBackward(method, artifact)) continue;
-    std::vector<MethodMemory> fitted;
-    if (Method* backward = BackwardOf(method, artifact); backward != nullptr) {
-      COTAN_ASSIGN_OR_RETURN(fitted, FitPair(limit, planner, method, *backward));
-    } else {
-      COTAN_ASSIGN_OR_RETURN(fitted.emplace_back(), FitMethod(limit, planner, method));
-    }
-    for (MethodMemory& memory : fitted) by_name[memory.name] = std::move(memory);
-  }
-  std::vector<MethodMemory> memory;
+  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory,
+                         FitMethods([limit](const Method&) { return limit; }, planner, artifact));
   std::vector<std::string> too_large;
-  for (const Method& method : artifact.methods()) {
-    MethodMemory& fitted = memory.emplace_back(by_name.at(method.name()));
-    fitted.num_ops = method.ops_size();
+  for (const MethodMemory& fitted : memory) {
     if (fitted.after <= limit) continue;
-    too_large.push_back(absl::StrCat("'", method.name(), "' needs ", BytesText(fitted.before), ", at least ",
+    too_large.push_back(absl::StrCat("'", fitted.name, "' needs ", BytesText(fitted.before), ", at least ",
                                      BytesText(fitted.after), " with recomputation"));
   }
   if (too_large.empty()) return memory;
   return absl::ResourceExhaustedError(absl::StrCat("the limit of ", BytesText(limit),
                                                    " cannot be kept: ", absl::StrJoin(too_large, "; "),
                                                    "; use smaller batches or --precision=bf16"));
+}
+
+absl::StatusOr<std::vector<MethodMemory>> FitIntoLimits(const MethodLimits& limits, const MemoryTarget& target,
+                                                        Artifact& artifact) {
+  const auto limit_of = [&limits](absl::string_view method) {
+    const auto found = limits.find(method);
+    return found == limits.end() ? 0 : found->second;
+  };
+  COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
+  COTAN_ASSIGN_OR_RETURN(
+      std::vector<MethodMemory> memory,
+      FitMethods([&limit_of](const Method& method) { return limit_of(method.name()); }, planner, artifact));
+  for (const MethodMemory& fitted : memory) {
+    if (fitted.after <= limit_of(fitted.name)) continue;
+    return absl::ResourceExhaustedError(absl::StrCat("'", fitted.name, "' needs at least ", BytesText(fitted.after),
+                                                     ", and its limit is ", BytesText(limit_of(fitted.name))));
+  }
+  return memory;
 }
 
 absl::StatusOr<std::vector<MethodMemory>> FitFileIntoMemory(int64_t limit, const MemoryTarget& target,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "aot/memory/memory_plan.h"
 #include "serialization/schema/program.pb.h"
@@ -45,6 +46,19 @@ absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const Mem
 // ArtifactFile::Parse() and ArtifactWriter::Serialize().
 absl::StatusOr<std::vector<MethodMemory>> FitFileIntoMemory(int64_t limit, const MemoryTarget& target,
                                                             std::string& file);
+
+// Limits in bytes, by name of the method.
+using MethodLimits = absl::flat_hash_map<std::string, int64_t>;
+
+// Returns the memory of each method; that of a forward and of its backward is the larger of the two.
+// Errors of MeasureMemory().
+absl::StatusOr<MethodLimits> MeasurePeaks(const serialization::Artifact& artifact, const MemoryTarget& target);
+
+// Does as FitIntoMemory() with a limit for each method; the limit of a forward is also that of its backward. Methods
+// that fit are not changed.
+// ResourceExhausted: a method cannot be fitted, or has no limit. Other errors are those of MeasureMemory().
+absl::StatusOr<std::vector<MethodMemory>> FitIntoLimits(const MethodLimits& limits, const MemoryTarget& target,
+                                                        serialization::Artifact& artifact);
 
 // Returns a number of bytes as text: "3.1 MiB", "512 B".
 std::string BytesText(int64_t bytes);

@@ -2,6 +2,9 @@
 
 #include "aot/memory/fit_memory.h"
 
+#include <algorithm>
+#include <string>
+
 #include "aot/memory/test_programs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -62,6 +65,29 @@ TEST(FitMemoryTest, ADimensionWithoutAMaximumIsRefused) {
   ASSERT_TRUE(MeasureMemory(program.artifact(), Target()).ok());
   program.artifact().mutable_symbols(0)->set_max(int64_t{1} << 48);
   EXPECT_THAT(MeasureMemory(program.artifact(), Target()).status().message(), HasSubstr("has no maximum"));
+}
+
+TEST(FitMemoryTest, AForwardAndItsBackwardShareALimit) {
+  ProgramBuilder program = DeepPair(12);
+  const auto peaks = MeasurePeaks(program.artifact(), Target());
+  ASSERT_TRUE(peaks.ok()) << peaks.status();
+  const auto memory = MeasureMemory(program.artifact(), Target());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(peaks->at("forward"), std::max((*memory)[0].after, (*memory)[1].after));
+  EXPECT_EQ(peaks->at("backward"), peaks->at("forward"));
+
+  const std::string before = program.artifact().SerializeAsString();
+  const auto unchanged = FitIntoLimits(*peaks, Target(), program.artifact());
+  ASSERT_TRUE(unchanged.ok()) << unchanged.status();
+  EXPECT_EQ(program.artifact().SerializeAsString(), before);
+
+  MethodLimits limits = *peaks;
+  for (auto& [method, bytes] : limits) bytes = bytes * 3 / 4;
+  const auto fitted = FitIntoLimits(limits, Target(), program.artifact());
+  ASSERT_TRUE(fitted.ok()) << fitted.status();
+  EXPECT_LE(MeasurePeaks(program.artifact(), Target())->at("forward"), limits.at("forward"));
+  EXPECT_GT((*fitted)[1].repeated_ops, 0);
+  EXPECT_EQ(FitIntoLimits({}, Target(), program.artifact()).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST(FitMemoryTest, WritesBytesForPeople) {

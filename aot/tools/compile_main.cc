@@ -54,7 +54,8 @@ ABSL_FLAG(std::string, partitioner, "",
           "what the backward reads; empty: the model's");
 ABSL_FLAG(double, activation_memory_budget, 1,
           "share of the bytes that min_cut saves, from 0 to 1; the rest is rematerialized");
-ABSL_FLAG(int, memory_threads, 1, "number of threads of a session, for which --max_memory is computed");
+ABSL_FLAG(int, memory_threads, 1,
+          "number of threads of a session, for which --max_memory and the memory of budgets are computed");
 ABSL_FLAG(std::string, saved_tensor_hooks, "",
           "how values are saved for the backward: bf16, fp8_e4m3, fp8_e4m3_scaled, fp8_e5m2, fp8_e5m2_scaled, int8, "
           "or host (beside a GPU, in host memory), with ':no_static' or ':all' for more than activations");
@@ -213,6 +214,7 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
   if (const double budget = absl::GetFlag(FLAGS_activation_memory_budget); budget != 1) {
     options.activation_memory_budget = budget;
   }
+  options.memory_target = CpuTarget();
   if (const int order = absl::GetFlag(FLAGS_order); order != 0) options.order = order;
   if (const std::string text = absl::GetFlag(FLAGS_saved_tensor_hooks); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(options.saved_tensor_hooks, ParseSavedTensorHooks(text));

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "absl/strings/match.h"
 #include "aot/capture/effects.h"
 #include "aot/compile.h"
+#include "aot/memory/fit_memory.h"
+#include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/execution/program.h"
 #include "testing/higher_order/compiled.h"
@@ -425,6 +428,42 @@ TEST(PartitionCasesTest, SavesExactlyWhatFitsOfParallelProducts) {
   }
   for (const int units : {50, 42, 30, 19, 8, 3, 0}) {
     EXPECT_EQ(MeasureProducts(units / 50.0, {{3, 1, 1}, {5, 1, 1}, {11, 1, 1}, {17, 1, 1}, {14, 1, 1}}).saved, units);
+  }
+}
+
+// Half of the bytes are saved by repeating the largest product, three quarters by repeating two small ones.
+TEST(PartitionCasesTest, ASmallerBudgetNeedsNoMoreMemoryOnItsTarget) {
+  const auto parallel = [](const Tensors& in) -> Tensors {
+    Tensors results;
+    for (size_t i = 1; i < in.size(); ++i) results.push_back(in[i].mm(in[0]).cos());
+    return results;
+  };
+  const auto chain = [](const Tensors& in) -> Tensors {
+    at::Tensor x = in[0];
+    for (int i = 0; i < 8; ++i) x = (x.mm(in[1]) * 0.02).tanh();
+    return {x};
+  };
+  struct Row {
+    aot::TensorFunction function;
+    Tensors given;
+  };
+  const Row rows[] = {{parallel,
+                       {Leaf(0, {kUnit, kUnit}), Leaf(1, {11 * kUnit, kUnit}), Leaf(2, {3 * kUnit, kUnit}),
+                        Leaf(3, {4 * kUnit, kUnit}), Leaf(4, {2 * kUnit, kUnit})}},
+                      {chain, {Leaf(0, {kUnit, kUnit}), Leaf(1, {kUnit, kUnit})}}};
+  aot::CompileOptions options;
+  options.memory_target = aot::MemoryTarget{.kernels = &CpuKernels(), .threads = 1};
+  for (const Row& row : rows) {
+    int64_t last = std::numeric_limits<int64_t>::max();
+    for (const double budget : {1.0, 0.75, 0.5, 0.25, 0.0}) {
+      options.activation_memory_budget = budget;
+      Compiled f = Compile(row.function, row.given, options);
+      const auto peaks = aot::MeasurePeaks(f.session().program().artifact(), *options.memory_target);
+      ASSERT_TRUE(peaks.ok()) << peaks.status();
+      EXPECT_LE(peaks->at("forward"), last) << budget;
+      last = peaks->at("forward");
+      ExpectEager(f, row.function, row.given);
+    }
   }
 }
 

@@ -81,11 +81,12 @@ absl::StatusOr<PairBytes> MeasurePair(const std::string& path, const aot::Partit
   compile.partitioner = options.partitioner;
   compile.activation_memory_budget = options.activation_memory_budget;
   compile.save_policy = options.save_policy;
+  compile.memory_target = aot::MemoryTarget{.kernels = &CpuKernels(), .threads = 1};
   compile.debug.store_references = false;
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled, aot::CompilePt2(model, examples, compile));
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(compiled.bytes()));
   COTAN_ASSIGN_OR_RETURN(const std::vector<aot::MethodMemory> memory,
-                         aot::MeasureMemory(file.artifact(), {.kernels = &CpuKernels(), .threads = 1}));
+                         aot::MeasureMemory(file.artifact(), *compile.memory_target));
   PairBytes bytes;
   for (const serialization::Method& method : file.artifact().methods()) {
     if (method.num_saved() == 0) continue;
