@@ -350,8 +350,9 @@ class Verifier {
       return Invalid("it saves ", method.num_saved(), " values, '", backward.name(), "' takes ",
                      backward.inputs_size());
     }
-    COTAN_RETURN_IF_ERROR(
-        CheckStructuralTangents(backward, backward.inputs_size() - static_cast<int>(method.num_saved())));
+    const int num_tangents = backward.inputs_size() - static_cast<int>(method.num_saved());
+    COTAN_RETURN_IF_ERROR(CheckStructuralTangents(backward, num_tangents));
+    COTAN_RETURN_IF_ERROR(CheckResultDependencies(method, static_cast<uint32_t>(num_tangents)));
     const int num_user = method.outputs_size() - static_cast<int>(method.num_saved());
     for (int i = 0; i < static_cast<int>(method.num_saved()); ++i) {
       const uint32_t from = method.outputs(num_user + i);
@@ -418,6 +419,20 @@ class Verifier {
       for (uint32_t tangent : entry.tangents()) {
         if (tangent < static_cast<uint32_t>(num_tangents)) continue;
         return Invalid("'", backward.name(), "': structural tangent ", tangent, " of ", num_tangents);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckResultDependencies(const Method& forward, uint32_t num_tangents) {
+    absl::flat_hash_set<uint32_t> results;
+    const auto exists = [num_tangents](uint32_t result) { return result < num_tangents; };
+    for (const serialization::ResultDependencies& entry : forward.result_dependencies()) {
+      if (!exists(entry.result()) || !std::all_of(entry.sources().begin(), entry.sources().end(), exists)) {
+        return Invalid("dependencies of result ", entry.result(), " are not among the ", num_tangents, " tangents");
+      }
+      if (!results.insert(entry.result()).second) {
+        return Invalid("dependencies of result ", entry.result(), " are listed twice");
       }
     }
     return absl::OkStatus();

@@ -170,6 +170,14 @@ const std::vector<Fault>& Faults() {
        }},
       {"'backward': structural tangent 7 of 1",
        [](Artifact& a) { a.mutable_methods(2)->add_structural_tangents()->add_tangents(7); }},
+      {"dependencies of result 1 are not among the 1 tangents",
+       [](Artifact& a) { a.mutable_methods(1)->add_result_dependencies()->set_result(1); }},
+      {"dependencies of result 0 are not among the 1 tangents",
+       [](Artifact& a) { a.mutable_methods(1)->add_result_dependencies()->add_sources(1); }},
+      {"dependencies of result 0 are listed twice",
+       [](Artifact& a) {
+         for (int i = 0; i < 2; ++i) a.mutable_methods(1)->add_result_dependencies()->add_sources(0);
+       }},
       {"has 2 outputs, the op 1", [](Artifact& a) { ExprOp(a).mutable_expr()->add_outputs(0); }},
       {"it stores instruction 3", [](Artifact& a) { ExprOp(a).mutable_expr()->set_outputs(0, 3); }},
       {"op 1: it multiplies 1 of 2 matrices",
