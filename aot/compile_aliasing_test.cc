@@ -70,6 +70,19 @@ TEST(CompileAliasingTest, BackwardTellsWhatGradientsDependOnUnseen) {
   EXPECT_THAT(artifact.methods(1).structural_tangents(0).tangents(), ElementsAre(0));
 }
 
+TEST(CompileAliasingTest, ForwardTellsWhichResultsAreComputedFromOthers) {
+  const Artifact artifact = Compile(
+      [](const Tensors& in) -> Tensors {
+        const at::Tensor h = in[0] * 2;
+        return {h * h, in[0] * 3, h};
+      },
+      {Leaf()});
+  ASSERT_EQ(artifact.methods_size(), 2);
+  ASSERT_EQ(artifact.methods(0).result_dependencies_size(), 1);
+  EXPECT_EQ(artifact.methods(0).result_dependencies(0).result(), 0u);
+  EXPECT_THAT(artifact.methods(0).result_dependencies(0).sources(), ElementsAre(2));
+}
+
 TEST(CompileAliasingTest, ViewsMadeUnderNoGradHaveNoGradient) {
   const at::Tensor leaf = Leaf();
   const at::Tensor view = [&] {

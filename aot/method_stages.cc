@@ -172,6 +172,17 @@ void DescribeGradients(const Graph& backward, const TracedProgram& traced, seria
   }
 }
 
+// Sets result_dependencies.
+void DescribeResults(const TracedProgram& traced, serialization::Method& forward) {
+  for (size_t result = 0; result < traced.result_dependencies.size(); ++result) {
+    const std::vector<int>& sources = traced.result_dependencies[result];
+    if (sources.empty()) continue;
+    serialization::ResultDependencies& entry = *forward.add_result_dependencies();
+    entry.set_result(static_cast<uint32_t>(result));
+    for (const int source : sources) entry.add_sources(static_cast<uint32_t>(source));
+  }
+}
+
 // Adds what a caller of the method needs to know of the trace.
 void DescribeTrace(const MethodDraft& draft, const TracedProgram& traced, serialization::Method& method) {
   method.set_traced_without_grad(!traced.grad_enabled);
@@ -185,6 +196,7 @@ void DescribeTrace(const MethodDraft& draft, const TracedProgram& traced, serial
     *method.mutable_input_binding() = *traced.input_binding;
   }
   if (!draft.backward.empty()) {
+    DescribeResults(traced, method);
     const serialization::SavedForBackward saved = DescribeSaved(draft.graph);
     *method.mutable_metadata()->mutable_saved() = saved;
     if (method.has_program_metadata()) *method.mutable_program_metadata()->mutable_saved() = saved;

@@ -85,12 +85,16 @@ absl::Status BackwardTracer::Run() {
     return absl::OkStatus();
   }
   std::vector<at::Tensor> roots, tangents, sources;
+  std::vector<at::Tensor> by_tangent;  // undefined for one without a root
   for (const TangentMeta& tangent : trace_.facts.tangents) {
     AddTangent(tangent);
-    if (IsTangentAlwaysUndefined(tangent) || !IsDifferentiable(trace_.TensorOf(tangent.source))) continue;
-    roots.push_back(trace_.TensorOf(tangent.source));
+    const bool is_root = !IsTangentAlwaysUndefined(tangent) && IsDifferentiable(trace_.TensorOf(tangent.source));
+    by_tangent.push_back(is_root ? trace_.TensorOf(tangent.source) : at::Tensor());
+    if (!is_root) continue;
+    roots.push_back(by_tangent.back());
     tangents.push_back(trace_.tangents.back());
   }
+  trace_.program.result_dependencies = ComputedFrom(by_tangent);
   for (size_t i = 0; i < trace_.arguments.size(); ++i) {
     if (IsSource(i) && PassesGradient(i)) sources.push_back(trace_.program_arguments.arguments[i].primal);
   }

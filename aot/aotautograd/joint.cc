@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
@@ -59,6 +62,30 @@ std::vector<torch::autograd::Node*> ReachableNodes(const std::vector<at::Tensor>
 bool IsReachable(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node) {
   const std::vector<torch::autograd::Node*> nodes = ReachableNodes(roots);
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+std::vector<std::vector<int>> ComputedFrom(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::vector<int>> sources(tensors.size());
+  absl::flat_hash_map<std::pair<const torch::autograd::Node*, uint32_t>, std::vector<int>> positions;  // by edge
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) continue;
+    const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(tensors[i]);
+    if (edge.function == nullptr) continue;
+    positions[{edge.function.get(), edge.input_nr}].push_back(static_cast<int>(i));
+  }
+  if (positions.size() < 2) return sources;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) continue;
+    absl::btree_set<int> found;
+    for (const torch::autograd::Node* node : ReachableNodes({tensors[i]})) {
+      for (const torch::autograd::Edge& edge : node->next_edges()) {
+        const auto entry = positions.find({edge.function.get(), edge.input_nr});
+        if (entry != positions.end()) found.insert(entry->second.begin(), entry->second.end());
+      }
+    }
+    sources[i].assign(found.begin(), found.end());
+  }
+  return sources;
 }
 
 at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed, int index) {

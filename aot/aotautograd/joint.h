@@ -34,6 +34,10 @@ std::vector<torch::autograd::Node*> ReachableNodes(const std::vector<at::Tensor>
 // Returns whether `node` is reachable from the grad_fn of a root.
 bool IsReachable(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node);
 
+// Returns for each tensor the positions of those that it is computed from in autograd's graph, ascending. Tensors
+// that are undefined or not differentiable have none and are none.
+std::vector<std::vector<int>> ComputedFrom(const std::vector<at::Tensor>& tensors);
+
 // Returns a contiguous real tensor with the sizes and dtype of `output`, the example of its
 // tangent: all 1 for a loss, otherwise values in [-1, 1) that depend on `seed` and `index` only.
 at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed, int index);

@@ -7,8 +7,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace cotan::aot {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(JointTest, GradientsAreUndefinedForUnusedInputs) {
   const at::Tensor x = at::rand({3}).requires_grad_(true), unused = at::rand({2}).requires_grad_(true);
@@ -28,6 +33,16 @@ TEST(JointTest, ABackwardPassStartsFromWhatHasHistory) {
   const c10::NoGradGuard no_grad;
   const at::Tensor view = y.view({3, 1});
   EXPECT_EQ(IsDifferentiable(view), view.grad_fn() != nullptr);
+}
+
+TEST(JointTest, TellsWhatIsComputedFromWhat) {
+  const at::Tensor x = at::rand({4}).requires_grad_(true);
+  const at::Tensor h = x * 2, square = h * h, sum = (square + h).sum();
+  const std::vector<at::Tensor> halves = square.chunk(2);
+  EXPECT_THAT(ComputedFrom({h, square, at::Tensor(), sum, x * 2, halves[0].sin(), halves[1], x.detach()}),
+              ElementsAre(IsEmpty(), ElementsAre(0), IsEmpty(), ElementsAre(0, 1), IsEmpty(), ElementsAre(0, 1),
+                          ElementsAre(0, 1), IsEmpty()));
+  EXPECT_THAT(ComputedFrom({sum}), ElementsAre(IsEmpty()));
 }
 
 TEST(JointTest, ExampleTangentsRepeatAndDiffer) {

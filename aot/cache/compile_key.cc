@@ -84,6 +84,9 @@ void AddTrace(const TracedProgram& traced, Digest& digest) {
   digest.Add("signature", traced.signature.SerializeAsString());
   digest.Add("grad_enabled", traced.grad_enabled);
   digest.Add("no_grad_view_inputs", absl::StrJoin(traced.no_grad_view_inputs, ","));
+  for (const std::vector<int>& sources : traced.result_dependencies) {
+    digest.Add("result_dependencies", absl::StrJoin(sources, ","));
+  }
   for (const TracedState& state : traced.states) AddState(state, digest);
   digest.Add("rng_blocks", traced.rng_blocks.ToString());
   AddRun(traced.reference, digest);

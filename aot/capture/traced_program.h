@@ -90,6 +90,9 @@ struct TracedProgram {
   // Philox blocks that one run draws (constant for static shapes).
   SymInt rng_blocks = 0;
   ReferenceRun reference;
+  // By tangent: the tangents of the results that its result is computed from, ascending; see program.proto. Empty
+  // without a backward.
+  std::vector<std::vector<int>> result_dependencies = {};
   // Reason why the backward was omitted from `graph`; empty: it was not.
   std::string backward_refusal = {};
 };

@@ -88,7 +88,7 @@ absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& ta
     Variable input = inputs[i];
     COTAN_RETURN_IF_ERROR(input.RetainGrad());
     COTAN_ASSIGN_OR_RETURN(const Edge edge, input.GradientEdge());
-    if (edge.defined()) task.Require(edge.node);
+    if (edge.defined()) task.Require(edge);
   }
   return absl::OkStatus();
 }
@@ -145,7 +145,7 @@ absl::Status BackwardRun::AddRoot(const Edge& edge, Tensor gradient, int index) 
   if (!conforming.ok()) {
     return absl::Status(conforming.status().code(), absl::StrCat("root ", index, ": ", conforming.status().message()));
   }
-  const GraphTask::Visit& visit = task_.AddRoot(edge.node);
+  const GraphTask::Visit& visit = task_.AddRoot(edge.node, edge.input);
   return AddUp(ops_, *std::move(conforming), Incoming(visit)[static_cast<size_t>(edge.input)]);
 }
 

@@ -105,7 +105,7 @@ std::vector<Variable>& RecordedRun::Incoming(const GraphTask::Visit& visit) {
 absl::Status RecordedRun::AddRoot(const Edge& edge, Variable gradient, int index) {
   absl::StatusOr<Variable> conforming = Conform(run_.ops(), std::move(gradient), edge.node->input(edge.input));
   COTAN_RETURN_IF_ERROR(In(absl::StrCat("root ", index), conforming.status()));
-  const GraphTask::Visit& visit = task().AddRoot(edge.node);
+  const GraphTask::Visit& visit = task().AddRoot(edge.node, edge.input);
   return AddUp(run_.ops(), *conforming, Incoming(visit)[static_cast<size_t>(edge.input)]);
 }
 

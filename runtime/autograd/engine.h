@@ -42,7 +42,7 @@ struct BackwardOptions {
 // wrong number or type; options.inputs is empty. FailedPrecondition: a root or one of options.inputs does not require
 // grad; the graph has been freed; a saved value has been modified. With create_graph, also the errors of
 // BackwardWithGraph(). ResourceExhausted: a thread cannot be created. Errors of nodes and hooks are returned as
-// they are.
+// they are. With options.inputs, also Unimplemented as Grad().
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options = {});
 
@@ -85,7 +85,8 @@ struct GradOptions {
 // Returns the gradients of sum_i <gradients[i], roots[i]> with respect to `inputs`, which may be any variables that
 // require grad. Does not change grad() of leaves, and does not run nodes that lead to no input. FailedPrecondition: an
 // input does not require grad, or no root depends on it and allow_unused is false. InvalidArgument also:
-// materialize_grads is set and allow_unused is false. Other errors: as Backward().
+// materialize_grads is set and allow_unused is false. Unimplemented: an input is a result of a compiled function that
+// computes another result from it, to which a gradient flows. Other errors: as Backward().
 absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl::Span<const Variable> inputs,
                                          absl::Span<const Tensor> gradients, TensorOps& ops,
                                          const GradOptions& options = {});

@@ -19,13 +19,22 @@ GraphTask::Visit& GraphTask::Find(const std::shared_ptr<Node>& node) {
   return *entry->second;
 }
 
-GraphTask::Visit& GraphTask::AddRoot(const std::shared_ptr<Node>& node) {
+GraphTask::Visit& GraphTask::AddRoot(const std::shared_ptr<Node>& node, int input) {
   Visit& visit = Find(node);
+  root_edges_.push_back({node, input});
   if (!std::exchange(visit.is_seen, true)) roots_.push_back(&visit);
   return visit;
 }
 
-void GraphTask::Capture(const Edge& edge, int index) { Find(edge.node).captures.emplace_back(edge.input, index); }
+void GraphTask::Capture(const Edge& edge, int index) {
+  Find(edge.node).captures.emplace_back(edge.input, index);
+  if (edge.node->HasDependentInputs()) requested_.push_back(edge);
+}
+
+void GraphTask::Require(const Edge& edge) {
+  Find(edge.node).required = true;
+  if (edge.node->HasDependentInputs()) requested_.push_back(edge);
+}
 
 bool GraphTask::WillRun(const Node* node) const {
   const auto found = by_node_.find(node);
@@ -45,6 +54,27 @@ void GraphTask::CountDependencies() {
       if (!std::exchange(next.is_seen, true)) pending.push_back(&next);
     }
   }
+}
+
+// Checks the edges from all nodes that CountDependencies() has found, and those of the roots.
+absl::Status GraphTask::CheckArriving(const Edge& requested) const {
+  const Node& node = *requested.node;
+  for (const Edge& root : root_edges_) {
+    if (root.node == requested.node) COTAN_RETURN_IF_ERROR(node.CheckGradientOf(requested.input, root.input));
+  }
+  for (const Visit& visit : visits_) {
+    if (!visit.is_seen) continue;
+    for (int i = 0; i < visit.node->num_edges(); ++i) {
+      const Edge& edge = visit.node->edge(i);
+      if (edge.node == requested.node) COTAN_RETURN_IF_ERROR(node.CheckGradientOf(requested.input, edge.input));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphTask::CheckRequested() const {
+  for (const Edge& edge : requested_) COTAN_RETURN_IF_ERROR(CheckArriving(edge));
+  return absl::OkStatus();
 }
 
 bool GraphTask::LeadsToNeeded(const Node& node) const {
@@ -121,6 +151,7 @@ std::vector<std::shared_ptr<Node>> GraphTask::Order() const {
 
 absl::Status GraphTask::Execute(absl::FunctionRef<absl::Status(Visit&)> visit) {
   CountDependencies();
+  COTAN_RETURN_IF_ERROR(CheckRequested());
   if (restricted_) MarkNeeded();
   for (Visit* root : roots_) {
     if (root->dependencies == 0) ready_.push(root);

@@ -39,16 +39,17 @@ class GraphTask {
     bool is_seen = false;
   };
 
-  // Adds a node where the backward begins.
-  Visit& AddRoot(const std::shared_ptr<Node>& node);
+  // Adds a node where the backward begins, with a gradient of its input `input`.
+  Visit& AddRoot(const std::shared_ptr<Node>& node, int input = 0);
   // Restricts Execute() to nodes from which a capture or a required node can be reached.
   void RestrictToNeeded() { restricted_ = true; }
   // Adds (edge.input, index) to the captures of the edge's node.
   void Capture(const Edge& edge, int index);
-  // Makes a node run although it is not on the way to a capture.
-  void Require(const std::shared_ptr<Node>& node) { Find(node).required = true; }
+  // Makes the node that the edge leads to run although it is not on the way to a capture.
+  void Require(const Edge& edge);
 
   // Calls `visit` for each reachable node in order, also for those that do not run. Stops at the first error.
+  // Unimplemented: a gradient of a captured or required edge has a part that is not known (Node::CheckGradientOf()).
   absl::Status Execute(absl::FunctionRef<absl::Status(Visit&)> visit);
 
   // Returns the nodes that run or are captured, in the order of Execute(), those that have been visited included. Call
@@ -70,12 +71,16 @@ class GraphTask {
 
   Visit& Find(const std::shared_ptr<Node>& node);
   void CountDependencies();
+  absl::Status CheckRequested() const;
+  absl::Status CheckArriving(const Edge& requested) const;
   void MarkNeeded();
   bool LeadsToNeeded(const Node& node) const;
 
   std::deque<Visit> visits_;  // elements stay put
   absl::flat_hash_map<const Node*, Visit*> by_node_;
   std::vector<Visit*> roots_;
+  std::vector<Edge> root_edges_;
+  std::vector<Edge> requested_;  // captured and required
   std::priority_queue<Visit*, std::vector<Visit*>, LaterFirst> ready_;
   bool restricted_ = false;
 };

@@ -135,6 +135,13 @@ class Node {
     return NotDifferentiableError();
   }
 
+  // Returns whether the value of an input was computed from that of another one inside of the operation. The gradient
+  // of the one with respect to the other is then not known to the graph.
+  virtual bool HasDependentInputs() const { return false; }
+  // Returns Unimplemented if the value of input `arriving`, where a gradient arrives, was computed from that of input
+  // `requested`, whose gradient is a result of the backward.
+  virtual absl::Status CheckGradientOf(int requested, int arriving) const { return absl::OkStatus(); }
+
   // Frees the saved values. Called after Apply() unless the graph is retained. A later Apply() returns FreedError() if
   // a value was freed.
   virtual void ReleaseSaved() {}

@@ -453,18 +453,5 @@ TEST(DoubleBackwardTest, ResultsOutsideOfTheLossHaveNoGradient) {
   EXPECT_THAT(Values((*second)[0]), ElementsAre(12));
 }
 
-// #132929: the gradient of one result with respect to another one.
-TEST(DoubleBackwardTest, OneResultIsNoPartOfTheGraphOfAnother) {
-  Compiled f = CompileOf(
-      [](const Tensors& in) -> Tensors {
-        const at::Tensor h = in[0] * 2;
-        return {h, h * h};
-      },
-      1, 2);
-  const Variable x = LeafOf({3});
-  const Variables results = f({x});
-  EXPECT_FALSE((*autograd::GradWithGraph({results[1]}, {results[0]}, {Variable(Ones(1))}, f.ops(), true))[0].defined());
-}
-
 }  // namespace
 }  // namespace cotan::testing

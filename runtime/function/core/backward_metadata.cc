@@ -64,6 +64,17 @@ std::vector<std::vector<bool>> Dependencies(const Method& backward, size_t num_s
   return depends_on;
 }
 
+// Returns computed_from; empty if no result is computed from another one.
+std::vector<std::vector<int>> ComputedFrom(const Method& forward, size_t num_tangents) {
+  std::vector<std::vector<int>> computed_from;
+  for (const serialization::ResultDependencies& entry : forward.result_dependencies()) {
+    if (entry.result() >= num_tangents) continue;
+    computed_from.resize(num_tangents);
+    computed_from[entry.result()].assign(entry.sources().begin(), entry.sources().end());
+  }
+  return computed_from;
+}
+
 // Returns whether a saved value may share the memory of an argument, of a result or of another saved value.
 bool IsSeenElsewhere(const Method& forward, uint32_t value) {
   const auto updates = [value](const serialization::InputUpdate& update) { return update.value() == value; };
@@ -169,6 +180,7 @@ absl::StatusOr<BackwardMetadata> BackwardMetadata::Create(const FunctionMetadata
   made.has_effects = std::any_of(backward.ops().begin(), backward.ops().end(), is_effect);
   made.depends_on =
       Dependencies(backward, static_cast<size_t>(function.num_saved), static_cast<size_t>(function.num_tangents()));
+  made.computed_from = ComputedFrom(forward, static_cast<size_t>(function.num_tangents()));
   COTAN_ASSIGN_OR_RETURN(made.differentiable, DifferentiableOf(function));
   return made;
 }

@@ -30,6 +30,9 @@ struct BackwardMetadata {
   // depends_on[g][t]: gradient g is undefined unless some tangent t with depends_on[g][t] is defined. Includes tangents
   // that only decide whether the gradient is defined (structural tangents). All false: gradient g is always defined.
   std::vector<std::vector<bool>> depends_on;
+  // computed_from[t]: the tangents of the results that the result of tangent t is computed from in the function. Empty
+  // if there are none.
+  std::vector<std::vector<int>> computed_from;
   bool takes_flags = false;         // after the tangents, there is one input per tangent: is it defined?
   bool has_effects = false;         // prints, metrics or assertions
   bool takes_host_values = false;   // saved values are on the host, beside a device with memory of its own

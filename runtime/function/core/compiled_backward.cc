@@ -88,6 +88,23 @@ void CompiledBackward::ReleaseSaved() {
   if (is_freed_) primals_.reset();
 }
 
+// --- results that are computed from others --------------------------------------
+
+bool CompiledBackward::HasDependentInputs() const { return !core_->metadata().backward.computed_from.empty(); }
+
+absl::Status CompiledBackward::CheckGradientOf(int requested, int arriving) const {
+  const FunctionMetadata& function = core_->metadata();
+  const std::vector<int>& sources = function.backward.computed_from[static_cast<size_t>(arriving)];
+  if (std::find(sources.begin(), sources.end(), requested) == sources.end()) return absl::OkStatus();
+  const std::vector<ForwardTensor>& results = function.program_metadata.derived().tangent_sources;
+  const std::string source = ToString(results[static_cast<size_t>(requested)]);
+  const std::string result = ToString(results[static_cast<size_t>(arriving)]);
+  return absl::UnimplementedError(absl::StrCat("'", function.name, "' computes ", result, " from ", source,
+                                               ", and all its results are those of one node, so that the gradient of ",
+                                               result, " with respect to ", source, " is unknown: compute ", result,
+                                               " from it in the calling program or by a compiled function of its own"));
+}
+
 // --- the backward --------------------------------------------------------------
 
 absl::Status CompiledBackward::CheckMode() const {

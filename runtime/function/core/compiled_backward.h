@@ -63,6 +63,8 @@ class CompiledBackward final : public autograd::Node {
   // since the forward.
   absl::Status ApplyRecorded(autograd::BackwardContext& context, absl::Span<Variable> incoming,
                              std::vector<Variable>& results) override;
+  bool HasDependentInputs() const override;
+  absl::Status CheckGradientOf(int requested, int arriving) const override;
   void ReleaseSaved() override;
 
   // Captured if the backward has no effects, writes nothing, takes no values in pinned memory and runs on the device,
