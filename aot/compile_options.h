@@ -94,6 +94,16 @@ struct TracingOptions {
 // on any device.
 enum class CompileTarget : uint8_t { kCpu, kCuda };
 
+// Which equal modules of a .pt2 model become blocks.
+enum class FindBlocks : uint8_t {
+  kOff,
+  // Those that are called at least kManyCalls times, unless another option keeps blocks from being shared.
+  kAuto,
+  // Those that are called at least twice.
+  kOn,
+};
+inline constexpr int kManyCalls = 8;
+
 // A limit on the memory of a call of any method: the arena and the values saved for the backward,
 // without states, arguments and results. The compiler meets it by rematerialization
 // (docs/memory.md).
@@ -146,9 +156,9 @@ struct CompileOptions {
   // Share of the bytes that the minimum cut saves, in [0, 1]; the rest is rematerialized
   // (PartitionOptions). It has to be 1 with Partitioner::kDefault.
   double activation_memory_budget = 1;
-  // Set, and without max_memory: a budget below 1 never needs more memory on this target than the larger ones of 1, 0.75,
-  // 0.5 and 0.25 (docs/memory.md); for that the model is compiled with these budgets, too. The forward may then save
-  // less, or in the last resort more, than the budget says. Unset: a smaller budget only saves less.
+  // Set, and without max_memory: a budget below 1 never needs more memory on this target than the larger ones of 1,
+  // 0.75, 0.5 and 0.25 (docs/memory.md); for that the model is compiled with these budgets, too. The forward may then
+  // save less, or in the last resort more, than the budget says. Unset: a smaller budget only saves less.
   std::optional<MemoryTarget> memory_target = {};
   // Overrides the partitioner for single values of "forward". With a policy, the cache is neither
   // read nor written, because a function cannot be part of a cache key.
@@ -172,10 +182,10 @@ struct CompileOptions {
   // If true, equal runs of ops, such as the layers of a model, are stored once (serialization/calls/outline_calls.h).
   // Changes the size of the file only; blocks that the model declares (docs/blocks.md) are stored once in any case.
   bool outline_repeats = true;
-  // If true, equal modules of a .pt2 model, such as the layers of a transformer, are blocks as if they were declared
+  // Which equal modules of a .pt2 model, such as the layers of a transformer, are blocks as if they were declared
   // (docs/blocks.md): traced, partitioned, lowered and stored once. Compiling takes less time; fusion ends at their
   // boundaries. No effect on other models, nor with module.lora or module.quantize.
-  bool find_blocks = false;
+  FindBlocks find_blocks = FindBlocks::kOff;
 
   // Folder of the compile cache (cache/compile_cache.h); it is created if missing. An artifact in
   // it with the same traces and options is returned without compiling; otherwise the new one is

@@ -278,9 +278,19 @@ std::optional<pt2::RepeatLimits> Pt2Source::Repeats() const {
   // Only some of equal layers may have adapters or quantized weights.
   const ModuleOptions& module = options().module;
   const bool has_equal_layers = module.lora.modules.empty() && module.quantize.parameters.empty();
-  if (!options().find_blocks || !has_equal_layers) return std::nullopt;
+  if (options().find_blocks == FindBlocks::kOff || !has_equal_layers) return std::nullopt;
   // Layers have more nodes; a norm or a convolution with its activation, of which a layer has several, has fewer.
-  return pt2::RepeatLimits{.min_calls = 2, .min_nodes = 12};
+  pt2::RepeatLimits limits{.min_calls = 2, .min_nodes = 12};
+  if (options().find_blocks == FindBlocks::kOn) return limits;
+  limits.min_calls = kManyCalls;
+  if (CanShareBlocks()) return limits;
+  return std::nullopt;
+}
+
+bool Pt2Source::CanShareBlocks() const {
+  const std::optional<DataParallelOptions>& parallel = options().data_parallel;
+  const bool synchronizes = parallel.has_value() && parallel->sync_batch_norm;
+  return options().order == 1 && !options().saved_tensor_hooks.on_host && !synchronizes && !has_data_sizes();
 }
 
 bool Pt2Source::has_data_sizes() const {

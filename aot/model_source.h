@@ -143,6 +143,8 @@ class Pt2Source : public ModelSource {
 
   // Returns which modules become blocks; unset: none.
   std::optional<pt2::RepeatLimits> Repeats() const;
+  // Returns whether no option keeps all blocks from being shared.
+  bool CanShareBlocks() const;
   absl::Status AddEval(const DynamicShapes& shapes, const DimVector& values, SizedModel& sized) const;
 
   const pt2::Model& model_;

@@ -93,7 +93,10 @@ ABSL_FLAG(std::vector<std::string>, cuda_sizes, {},
 ABSL_FLAG(int, order, 0,
           "number of times that the method \"forward\" can be differentiated, 1 to 4 (docs/higher_order.md); 0: the "
           "model's");
-ABSL_FLAG(bool, find_blocks, false, "with a .pt2 model: compile equal modules, such as layers, once (docs/blocks.md)");
+ABSL_FLAG(
+    std::string, find_blocks, "off",
+    "with a .pt2 model: compile equal modules, such as layers, once (docs/blocks.md): on; auto: where at least 8 are "
+    "equal; off");
 ABSL_FLAG(std::string, dump_dir, "",
           "folder for the graph after each stage, metadata, programs, schedules, and timings");
 ABSL_FLAG(std::string, cache_dir, "", "folder of the compile cache");
@@ -147,6 +150,13 @@ absl::StatusOr<AttentionForm> ParseAttention(const std::string& text) {
   if (text == "composed") return AttentionForm::kComposed;
   if (text == "fused") return AttentionForm::kFused;
   return absl::InvalidArgumentError(absl::StrCat("--attention=", text, ": known are auto, composed and fused"));
+}
+
+absl::StatusOr<FindBlocks> ParseFindBlocks(const std::string& text) {
+  if (text == "off") return FindBlocks::kOff;
+  if (text == "auto") return FindBlocks::kAuto;
+  if (text == "on") return FindBlocks::kOn;
+  return absl::InvalidArgumentError(absl::StrCat("--find_blocks=", text, ": known are on, auto and off"));
 }
 
 // Returns whether --target or --cuda_arch names a GPU.
@@ -219,7 +229,7 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
   if (const std::string text = absl::GetFlag(FLAGS_saved_tensor_hooks); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(options.saved_tensor_hooks, ParseSavedTensorHooks(text));
   }
-  options.find_blocks = absl::GetFlag(FLAGS_find_blocks);
+  COTAN_ASSIGN_OR_RETURN(options.find_blocks, ParseFindBlocks(absl::GetFlag(FLAGS_find_blocks)));
   options.debug.dump_dir = absl::GetFlag(FLAGS_dump_dir);
   options.cache_dir = absl::GetFlag(FLAGS_cache_dir);
   return absl::OkStatus();

@@ -35,6 +35,7 @@ refuses "give --model=NAME"
 refuses "there is no partitioner 'max_cut'; there are default and min_cut" --model=binary --partitioner=max_cut
 refuses "activation_memory_budget is 1.5, but must be a number from 0 to 1" --model=binary --activation_memory_budget=1.5
 refuses "activation_memory_budget is nan, but must be" --model=binary --activation_memory_budget=nan
+refuses "find_blocks=all: known are on, auto and off" --model=binary --find_blocks=all
 refuses "only the partitioner min_cut can save less" --model=binary --partitioner=default --activation_memory_budget=0.5
 refuses "there is no optimizer 'lion'" --model=binary --optimizer=lion
 refuses "the frozen pattern 'x*' matches no parameter" --model=binary --freeze='x*'
@@ -49,7 +50,7 @@ grep -q "this tool has no registered models" "$TEST_TMPDIR/error" || fail "$(cat
   --freeze='net.1.*' > "$TEST_TMPDIR/summary" 2> "$TEST_TMPDIR/progress"
 cmp "$TEST_TMPDIR/archive.cotan" "$TEST_TMPDIR/other.cotan" || fail "the two tools give other bytes"
 "$compile" --model="$archive" --out="$TEST_TMPDIR/blocks.cotan" --loss=output:0 --optimizer='sgd(lr=0.1)' \
-  --freeze='net.1.*' --find_blocks > /dev/null 2> /dev/null
+  --freeze='net.1.*' --find_blocks=on > /dev/null 2> /dev/null
 cmp "$TEST_TMPDIR/archive.cotan" "$TEST_TMPDIR/blocks.cotan" || fail "no module repeats, but the bytes differ"
 grep -q '52650 parameters (2410 trained)' "$TEST_TMPDIR/summary" || fail "the summary lacks the parameters"
 grep -q '^  train_step .* ops' "$TEST_TMPDIR/summary" || fail "the summary lacks train_step"

@@ -90,7 +90,7 @@ absl::StatusOr<aot::CompiledModel> CompileArchive(const std::string& path, bool 
   aot::CompileOptions options = OptionsFor(dump_dir);
   options.loss = {};
   options.loss.output = 0;
-  options.find_blocks = find_blocks;
+  options.find_blocks = find_blocks ? aot::FindBlocks::kOn : aot::FindBlocks::kOff;
   return aot::CompilePt2(model, examples, options, &model);
 }
 

@@ -53,7 +53,7 @@ aot::CompileOptions TrainingOptions(bool find_blocks) {
   aot::CompileOptions options;
   options.loss.output = 0;
   options.optimizer = aot::OptimizerConfig{aot::SgdOptions{.lr = 0.05, .momentum = 0.9}};
-  options.find_blocks = find_blocks;
+  options.find_blocks = find_blocks ? aot::FindBlocks::kOn : aot::FindBlocks::kOff;
   options.outline_repeats = false;  // calls are those of the trace
   return options;
 }

@@ -124,6 +124,22 @@ TEST(FoundBlocksTest, LayersThatDifferInANumberAreOtherBlocks) {
   ExpectCalls(model, 4);
 }
 
+TEST(FoundBlocksTest, EightEqualLayersAreFoundAutomaticallyAndFewerAreNot) {
+  const Layer layer = [](pt2::ProgramBuilder& b, const std::string& path, const std::string& x) {
+    return Chain(b, Product(b, x, b.Parameter(path + ".weight", {3, 3})));
+  };
+  aot::CompileOptions options = TrainingOptions(true);
+  options.find_blocks = aot::FindBlocks::kAuto;
+  const pt2::Model deep = StackOf(layer, 8);
+  EXPECT_EQ(Compile(deep, options).bytes(), Compile(deep, TrainingOptions(true)).bytes());
+  EXPECT_EQ(CountBlocks(ExpectCalls(deep, 8)).calls["forward"], 8);
+  const pt2::Model shallow = StackOf(layer, 7);
+  EXPECT_EQ(Compile(shallow, options).bytes(), Compile(shallow, TrainingOptions(false)).bytes());
+  // No block can be shared: the model is compiled as it is.
+  options.order = 2;
+  EXPECT_THAT(Compile(deep, options).inlined_blocks(), IsEmpty());
+}
+
 TEST(FoundBlocksTest, LayersThatReturnAViewOfTheirInputAreInlinedWithTheReason) {
   pt2::ProgramBuilder b;
   std::string x = b.Input("x", DType::kFloat32, {"4", "3"});

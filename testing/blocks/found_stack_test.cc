@@ -129,7 +129,7 @@ TEST(FoundStackTest, ALayerAddsFewBytesAndNoBlock) {
     const pt2::Model model = Load(ExportedStack({.layers = layers, .dropout = 0.1}));
     aot::CompileOptions options = TrainingOptions(true);
     counts[layers] = CountBlocks(Compile(model, options));
-    options.find_blocks = false;
+    options.find_blocks = aot::FindBlocks::kOff;
     plain[layers] = CountBlocks(Compile(model, options));
   }
   EXPECT_GT(counts[2].blocks, 1);
@@ -150,7 +150,7 @@ TEST(FoundStackTest, ModelsWithAdaptersHaveNoBlocks) {
   options.module.lora = {.modules = {"layers.1.expand"}, .rank = 2, .alpha = 4};
   const aot::CompiledModel compiled = Compile(model, options);
   EXPECT_EQ(CountBlocks(compiled).calls["forward"], 0);
-  options.find_blocks = false;
+  options.find_blocks = aot::FindBlocks::kOff;
   EXPECT_EQ(compiled.bytes(), Compile(model, options).bytes());
 }
 
