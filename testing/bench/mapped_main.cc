@@ -26,7 +26,7 @@ ABSL_FLAG(double, seconds, 4, "time for each of the two");
 namespace cotan::testing {
 namespace {
 
-// Returns the bytes of this process's memory without a file that are in large pages; 0 if the system does not tell.
+// Returns the bytes of this process's memory without a file that are in large pages; 0 if the system does not say.
 int64_t BytesInLargePages() {
   std::ifstream file("/proc/self/smaps_rollup");
   int64_t kibibytes = 0;
