@@ -4,6 +4,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/abs.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -67,7 +68,10 @@ std::vector<int64_t> Others(const at::Tensor& tensor, int64_t dim) {
 
 // Scales v so that the norm of each slice along `dim`, or of the whole if it is -1, is g.
 at::Tensor WeightNorm(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
-  return v * (g / at::linalg_vector_norm(v, 2, Others(v, dim), /*keepdim=*/true));
+  const std::vector<int64_t> others = Others(v, dim);
+  // An empty list of dimensions means all of them. A slice of one element has its magnitude as norm.
+  const at::Tensor norm = others.empty() ? at::abs(v) : at::linalg_vector_norm(v, 2, others, /*keepdim=*/true);
+  return v * (g / norm);
 }
 
 // Scales slices along `dim` with a larger norm to `maxnorm`.

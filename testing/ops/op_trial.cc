@@ -175,7 +175,7 @@ std::string WhyNotTried(const std::string& op) {
       {"_efficientzerotensor", "the result has no memory, which no op is to blame for"},
       {"_neg_view", "LibTorch's result has its sign beside its memory"},
       {"_native_batch_norm_legit", "results that are given have other sizes"},
-      {"_weight_norm", "LibTorch takes norms of other sizes for a vector"},
+      {"_weight_norm", "LibTorch reads norms g of other sizes as if they were a vector"},
       {"bernoulli", "LibTorch's random results require grad"},
       {"chalf", "the result's dtype is refused without an op"},
       {"cumprod_backward", "the result is not that of the input"},
