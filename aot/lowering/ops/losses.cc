@@ -38,8 +38,10 @@ Tensor Unreduced(Lowering& l, const Tensor& grad, const Tensor& like, int i) {
 
 // Terms that forward and backward share. Scores are [C], [N, C] or [N, C, d...].
 struct NllTerms {
-  Tensor hit;     // bool, sizes of the scores: true if the class is the target
-  Tensor weight;  // scores with class dimension 1: the row's weight, 0 if ignored
+  Tensor hit;    // bool, sizes of the scores: true if the class is the target
+  Tensor valid;  // bool, scores with class dimension 1: false if the row is ignored
+  // The weight of a row that is not ignored, sizes of `valid`. Undefined: 1.
+  Tensor weight;
   int64_t class_dim = 0;
 };
 
@@ -52,17 +54,19 @@ NllTerms NllTermsOf(Lowering& l, const Tensor& scores, Tensor target, const Tens
   const Tensor narrow = l.b.Cast(target, DType::kInt32);
   const Tensor classes = l.b.Iota(static_cast<int>(terms.class_dim), DType::kInt32, scores.sizes());
   terms.hit = l.b.Eq(classes, narrow);
-  const Tensor valid = l.b.Ne(narrow, l.b.Literal(SymInt(ignore_index)));
-  if (!weight.defined()) {
-    terms.weight = l.b.Cast(valid, scores.dtype());
-    return terms;
-  }
+  terms.valid = l.b.Ne(narrow, l.b.Literal(SymInt(ignore_index)));
+  if (!weight.defined()) return terms;
   SymIntVector sizes(scores.sizes().size(), SymInt(1));
   sizes[static_cast<size_t>(terms.class_dim)] = scores.sizes()[static_cast<size_t>(terms.class_dim)];
-  const Tensor picked =
-      l.b.ReduceSum(l.b.Select(terms.hit, l.b.View(weight, sizes), l.b.Literal(0.0)), {terms.class_dim});
-  terms.weight = l.b.Select(valid, picked, l.b.Literal(0.0));
+  terms.weight = l.b.ReduceSum(l.b.Select(terms.hit, l.b.View(weight, sizes), l.b.Literal(0.0)), {terms.class_dim});
   return terms;
+}
+
+// Returns the negative product of `values` and the weights of the rows, and 0 for rows that are ignored, whatever their
+// values are.
+Tensor MinusWeighted(Lowering& l, const NllTerms& terms, const Tensor& values) {
+  const Tensor weighted = terms.weight.defined() ? values * terms.weight : values;
+  return l.b.Select(terms.valid, -weighted, l.b.Literal(0.0));
 }
 
 // (self, target, weight, reduction, ignore_index) -> loss, total_weight
@@ -70,11 +74,13 @@ absl::Status LowerNllLoss(Lowering& l) {
   const Tensor scores = l.tensor(0);
   const NllTerms terms = NllTermsOf(l, scores, l.tensor(1), l.optional_tensor(2), l.integer(4));
   const Tensor picked = l.b.ReduceSum(l.b.Select(terms.hit, scores, l.b.Literal(0.0)), {terms.class_dim});
-  const Tensor losses = -(picked * terms.weight);
+  const Tensor losses = MinusWeighted(l, terms, picked);
   if (l.integer(3) == kNone) {
     return l.ReturnAll({l.b.View(losses, l.result().sizes), l.b.Full(l.b.Literal(0.0), scores.dtype(), {})});
   }
-  const Tensor total = SumAll(l, terms.weight);
+  const Tensor weights = terms.weight.defined() ? l.b.Select(terms.valid, terms.weight, l.b.Literal(0.0))
+                                                : l.b.Cast(terms.valid, scores.dtype());
+  const Tensor total = SumAll(l, weights);
   const Tensor sum = SumAll(l, losses);
   return l.ReturnAll({l.integer(3) == kMean ? sum / total : sum, total});
 }
@@ -86,7 +92,7 @@ absl::Status LowerNllLossBackward(Lowering& l) {
   const NllTerms terms = NllTermsOf(l, scores, l.tensor(2), l.optional_tensor(3), l.integer(5));
   if (l.integer(4) == kMean) grad = grad / l.tensor(6);
   if (l.integer(4) == kNone) grad = l.b.Unsqueeze(grad, grad.rank() == 0 ? 0 : 1);
-  return l.Return(l.b.Select(terms.hit, -(grad * terms.weight), l.b.Literal(0.0)));
+  return l.Return(l.b.Select(terms.hit, MinusWeighted(l, terms, grad), l.b.Literal(0.0)));
 }
 
 // Element-wise losses ---------------------------------------------------------
@@ -120,10 +126,10 @@ absl::Status LowerSmoothL1Backward(Lowering& l) {
   const Tensor difference = l.operand(1) - l.operand(2);
   const double beta = l.number(4);
   const Tensor grad = Unreduced(l, l.operand(0), difference, 3);
-  const Tensor sign = l.b.Sign(difference);
-  if (beta == 0) return l.Return(sign * grad);
-  const Tensor near = l.b.Lt(l.b.Abs(difference), l.b.Literal(beta));
-  return l.Return(l.b.Select(near, difference / l.b.Literal(beta), sign) * grad);
+  const Tensor above = l.b.Ge(difference, l.b.Literal(beta));
+  const Tensor below = l.b.Le(difference, l.b.Literal(-beta));
+  const Tensor slope = l.b.Select(above, l.b.Literal(1.0), difference / l.b.Literal(beta));  // NaN stays NaN
+  return l.Return(l.b.Select(below, l.b.Literal(-1.0), slope) * grad);
 }
 
 // (self, target, reduction, delta)
