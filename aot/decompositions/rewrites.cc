@@ -63,9 +63,18 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
+// Returns an empty tensor that depends on weight and bias as eager's does, so that their gradients are zeros.
+at::Tensor BatchNormOfNothing(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias) {
+  at::Tensor result = input.clone();
+  if (weight.has_value() && weight->defined()) result = result * at::select(*weight, 0, 0);
+  if (bias.has_value() && bias->defined()) result = result + at::select(*bias, 0, 0);
+  return result;
+}
+
 at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                      const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                      double momentum, double eps, bool cudnn_enabled) {
+  if (input.numel() == 0) return BatchNormOfNothing(input, weight, bias);
   if (!running_mean.has_value() || !running_mean->defined()) {
     return std::get<0>(at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps));
   }
