@@ -252,6 +252,13 @@ const Case kCases[] = {
      {{kA, 2, kB, kC}},
      5,
      40},
+    {"unequal_windows",
+     [](const Tensors& x) -> Tensors {
+       return {torch::adaptive_avg_pool2d(x[0], {3, 2}), std::get<0>(torch::adaptive_max_pool2d(x[0], {2, 3}))};
+     },
+     {{kA, 2, kB, kC}},
+     5,
+     40},
     {"padding",
      [](const Tensors& x) -> Tensors {
        return {torch::constant_pad_nd(x[0], {1, 2}), x[0].roll(1, 0), x[0].repeat({2, 1})};

@@ -262,7 +262,10 @@ std::vector<OpCase> WindowCases() {
       // Windows of different sizes that overlap.
       {"_adaptive_avg_pool2d.default", {T({2, 3, 7, 5}), Ints({3, 4})}},
       {"_adaptive_avg_pool2d.default", {T({3, 3, 4}), Ints({5, 3})}},
+      {"_adaptive_avg_pool2d.default", {T({2, 3, 2, 9}), Ints({6, 6})}},
       {"_adaptive_avg_pool2d_backward.default", {T({2, 3, 3, 4}), T({2, 3, 7, 5})}},
+      {"_adaptive_avg_pool2d_backward.default", {T({3, 5, 3}), T({3, 3, 4})}},
+      {"_adaptive_avg_pool2d_backward.default", {T({2, 3, 6, 6}), T({2, 3, 2, 9})}},
       {"_adaptive_avg_pool3d.default", {T({2, 3, 7, 5, 4}), Ints({3, 4, 2})}},
       {"_adaptive_avg_pool3d_backward.default", {T({2, 3, 3, 4, 2}), T({2, 3, 7, 5, 4})}},
       {"adaptive_max_pool2d.default", {T({2, 3, 7, 5}), Ints({3, 4})}},

@@ -48,30 +48,88 @@ Window WindowOf(Lowering& l, const Tensor& i, const SymInt& in, const SymInt& ou
   return {divide(first), divide(first + l.b.Literal(in + out - SymInt(1)))};
 }
 
-// Returns a matrix [in, out]: column i has the weights of the elements in window i.
-Tensor AveragingMatrix(Lowering& l, const SymInt& in, const SymInt& out, DType dtype) {
-  const SymIntVector sizes = {in, out};
-  const Window window = WindowOf(l, l.b.Iota(1, DType::kInt64, sizes), in, out);
-  const Tensor j = l.b.Iota(0, DType::kInt64, sizes);
-  const Tensor inside = l.b.And(l.b.Ge(j, window.start), l.b.Lt(j, window.end));
-  const Tensor weight = l.b.Unary(serialization::FN_RECIPROCAL, l.b.Cast(window.end - window.start, dtype));
-  return l.b.Select(inside, weight, l.b.Literal(0.0));
+// Returns the size of the largest window, or a bound of it if sizes are dynamic.
+SymInt LongestWindow(const SymInt& in, const SymInt& out) {
+  if (!in.is_constant() || !out.is_constant()) {
+    return SymInt::Binary(SymInt::Kind::kFloorDiv, in + out - SymInt(1), out) + SymInt(1);
+  }
+  int64_t longest = 1;
+  for (int64_t i = 0; i < out.constant(); ++i) {
+    const int64_t start = i * in.constant() / out.constant();
+    const int64_t end = ((i + 1) * in.constant() + out.constant() - 1) / out.constant();
+    longest = std::max(longest, end - start);
+  }
+  return longest;
 }
 
-// Multiplies the elements of x along `dim` by a matrix [before, after].
-Tensor MultiplyAlong(Lowering& l, const Tensor& x, int64_t dim, const Tensor& matrix) {
-  std::vector<int64_t> order(At(x.rank())), back(At(x.rank()));
-  std::iota(order.begin(), order.end(), 0);
-  order.erase(order.begin() + dim);
-  order.push_back(dim);
-  for (size_t i = 0; i < order.size(); ++i) back[At(order[i])] = static_cast<int64_t>(i);
-  const Tensor turned = l.b.Permute(x, order);
-  SymIntVector sizes = turned.sizes();
-  SymInt rows = 1;
-  for (size_t d = 0; d + 1 < sizes.size(); ++d) rows = rows * sizes[d];
-  const Tensor product = l.b.Matmul(l.b.View(turned, {rows, sizes.back()}), matrix);
-  sizes.back() = matrix.sizes()[1];
-  return l.b.Permute(l.b.View(product, sizes), back);
+// Returns true if `size` is known to be a multiple of `part`.
+bool IsMultiple(const SymInt& size, const SymInt& part) {
+  return size.is_constant() && part.is_constant() && part.constant() > 0 && size.constant() % part.constant() == 0;
+}
+
+// Returns x in f32 if it is f16 or bf16.
+Tensor Widened(Lowering& l, const Tensor& x) {
+  return ByteSize(x.dtype()) < ByteSize(DType::kFloat32) ? l.b.Cast(x, DType::kFloat32) : x;
+}
+
+// Gathers the elements of each of `to` windows along `dim` next to each other, [..., to, window, ...], and adds them.
+// Shorter windows repeat their last element, which does not count.
+Tensor SumOfGatheredWindows(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to) {
+  const SymInt from = x.sizes()[At(dim)];
+  const SymIntVector pairs = {to, LongestWindow(from, to)};
+  const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, pairs), from, to);
+  const Tensor place = window.start + l.b.Iota(1, DType::kInt64, pairs);
+  const Tensor inside = l.b.Lt(place, window.end);
+  const Tensor index = l.b.Minimum(place, window.end - l.b.Literal(SymInt(1)));
+  const Tensor gathered = Widened(l, l.b.Gather(x, index, dim));
+  SymIntVector along(At(gathered.rank() - dim), SymInt(1));
+  along[0] = pairs[0];
+  along[1] = pairs[1];
+  const Tensor counted = l.b.Select(l.b.View(inside, along), gathered, l.b.Literal(0.0));
+  return l.b.Squeeze(l.b.ReduceSum(counted, {dim + 1}), {{dim + 1}});
+}
+
+// Implements SumOfWindows() for windows of one or two elements: the sums of neighbours are computed once, and each
+// result is an element of x or one of these sums.
+Tensor SumOfNeighbours(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to) {
+  const SymInt from = x.sizes()[At(dim)];
+  const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, {to}), from, to);
+  if (IsMultiple(to, from)) return l.b.Gather(x, window.start, dim);
+  const Tensor wide = Widened(l, x);
+  const Tensor sums = l.b.Slice(wide, dim, 0, from - SymInt(1), 1) + l.b.Slice(wide, dim, 1, from, 1);
+  const Tensor is_pair = l.b.Gt(window.end - window.start, l.b.Literal(SymInt(1)));
+  const Tensor place = l.b.Select(is_pair, window.start + l.b.Literal(from), window.start);
+  return l.b.Gather(l.b.Concat({wide, sums}, dim), place, dim);
+}
+
+// Returns the sum of the elements of x in each of `to` windows along `dim`. No element outside of a window is read for
+// it, so that infinities and NaN reach their own windows only. Halves may be returned in f32.
+Tensor SumOfWindows(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to) {
+  const SymInt from = x.sizes()[At(dim)];
+  if (from == to) return x;
+  SymIntVector sizes = x.sizes();
+  sizes[At(dim)] = to;
+  if (from == SymInt(0) || to == SymInt(0)) return l.b.Full(l.b.Literal(0.0), x.dtype(), sizes);
+  if (IsMultiple(from, to)) {
+    sizes.insert(sizes.begin() + dim + 1, SymInt(from.constant() / to.constant()));
+    return l.b.Squeeze(l.b.ReduceSum(Widened(l, l.b.View(x, sizes)), {dim + 1}), {{dim + 1}});
+  }
+  const bool is_known = from.is_constant() && to.is_constant();
+  if (is_known && from.constant() < to.constant()) return SumOfNeighbours(l, x, dim, to);
+  return SumOfGatheredWindows(l, x, dim, to);
+}
+
+// Divides each element along `dim` of x by the length of its window of a dimension of size `in`. Halves may be returned
+// in f32.
+Tensor DividedByLength(Lowering& l, const Tensor& x, int64_t dim, const SymInt& in) {
+  const SymInt out = x.sizes()[At(dim)];
+  if (in == out || IsMultiple(out, in)) return x;
+  if (IsMultiple(in, out)) return Widened(l, x) / l.b.Literal(SymInt(in.constant() / out.constant()));
+  const Tensor wide = Widened(l, x);
+  const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, {out}), in, out);
+  SymIntVector along(At(x.rank() - dim), SymInt(1));
+  along[0] = out;
+  return wide / l.b.View(l.b.Cast(window.end - window.start, wide.dtype()), along);
 }
 
 std::vector<int64_t> SpatialDims(size_t spatial) {
@@ -96,9 +154,9 @@ absl::Status LowerAdaptiveAvgPool(Lowering& l) {
     const bool unbatched = x.rank() == kSpatial + 1;
     return l.Return(l.b.View(l.b.AvgPool(Batched(l, x, unbatched), *config, WithBatch(out, unbatched)), out));
   }
-  Tensor y = l.wide(0);
+  Tensor y = x;
   for (int64_t d = x.rank() - static_cast<int64_t>(kSpatial); d < x.rank(); ++d) {
-    y = MultiplyAlong(l, y, d, AveragingMatrix(l, x.sizes()[At(d)], out[At(d)], y.dtype()));
+    y = DividedByLength(l, SumOfWindows(l, y, d, out[At(d)]), d, x.sizes()[At(d)]);
   }
   return l.ReturnCast({y});
 }
@@ -117,24 +175,13 @@ absl::Status LowerAdaptiveAvgPoolBackward(Lowering& l) {
     const bool unbatched = grad.rank() == kSpatial + 1;
     return l.Return(l.b.View(l.b.AvgPoolBackward(Batched(l, grad, unbatched), *config, WithBatch(in, unbatched)), in));
   }
-  Tensor result = l.wide(0);
-  for (int64_t d = grad.rank() - static_cast<int64_t>(kSpatial); d < grad.rank(); ++d) {
-    const Tensor matrix = AveragingMatrix(l, in[At(d)], grad.sizes()[At(d)], result.dtype());
-    result = MultiplyAlong(l, result, d, l.b.Transpose(matrix, 0, 1));
+  // Window i contains element j exactly if window j of the reverse direction contains i. The last dimension comes
+  // first, so that most elements are copied in whole rows.
+  Tensor result = grad;
+  for (int64_t d = grad.rank(); d-- > grad.rank() - static_cast<int64_t>(kSpatial);) {
+    result = SumOfWindows(l, DividedByLength(l, result, d, in[At(d)]), d, in[At(d)]);
   }
   return l.ReturnCast({result});
-}
-
-// Returns the size of the largest window; none if sizes are dynamic.
-std::optional<int64_t> LongestWindow(const SymInt& in, const SymInt& out) {
-  if (!in.is_constant() || !out.is_constant()) return std::nullopt;
-  int64_t longest = 1;
-  for (int64_t i = 0; i < out.constant(); ++i) {
-    const int64_t start = i * in.constant() / out.constant();
-    const int64_t end = ((i + 1) * in.constant() + out.constant() - 1) / out.constant();
-    longest = std::max(longest, end - start);
-  }
-  return longest;
 }
 
 // Gathers the elements of each window next to each other: [..., out, window, ...]. Shorter windows
@@ -148,16 +195,14 @@ absl::Status LowerUnequalMaxPool(Lowering& l, int64_t spatial) {
   for (int64_t s = 0; s < spatial; ++s) {
     const SymInt& size = in[At(first + s)];
     const SymInt& count = out[At(first + s)];
-    const std::optional<int64_t> longest = LongestWindow(size, count);
-    if (!longest.has_value()) return l.Unsupported("windows of different sizes over a dynamic dimension");
-    const SymIntVector pairs = {count, SymInt(*longest)};
+    const SymIntVector pairs = {count, LongestWindow(size, count)};
     const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, pairs), size, count);
     const Tensor index =
         l.b.Minimum(window.start + l.b.Iota(1, DType::kInt64, pairs), window.end - l.b.Literal(SymInt(1)));
     x = l.b.Gather(x, index, first + 2 * s);
     SymIntVector along(At(2 * spatial), SymInt(1));
     along[At(2 * s)] = count;
-    along[At(2 * s + 1)] = SymInt(*longest);
+    along[At(2 * s + 1)] = pairs[1];
     const Tensor place = l.b.View(index, along);
     flat = flat.defined() ? flat * l.b.Literal(size) + place : place;
   }
