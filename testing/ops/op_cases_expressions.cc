@@ -156,6 +156,11 @@ std::vector<OpCase> FurtherCompositeCases() {
 
 std::vector<OpCase> CreationCases() {
   std::vector<OpCase> cases;
+  for (const at::ScalarType integer : {at::kLong, at::kInt, at::kChar}) {
+    const Arg dtype = V(c10::IValue(static_cast<int64_t>(integer)));
+    cases.push_back({"linspace.default", {Num(-5.5), Num(5), V(4), dtype, None(), None(), None()}});
+    cases.push_back({"linspace.default", {Num(3), Num(3.9), V(1), dtype, None(), None(), None()}});
+  }
   for (const char* op : {"zeros.default", "ones.default"}) {
     cases.push_back({op, {Ints({2, 3}), Dtype(), None(), None(), None()}});
   }

@@ -2,6 +2,8 @@
 
 // Rows of ops that create tensors: fills, ranges, random draws, and functions of an element's
 // index.
+#include <cmath>
+
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 
@@ -29,18 +31,20 @@ absl::Status LowerArangeStart(Lowering& l) { return l.Return(Ramp(l, l.literal(0
 
 absl::Status LowerArangeStep(Lowering& l) { return l.Return(Ramp(l, l.literal(0), l.literal(2))); }
 
-// (start, end, steps)
+// (start, end, steps). Integers lie between integer ends, but are computed in f64 and truncated.
 absl::Status LowerLinspace(Lowering& l) {
   const SymInt& steps = l.result().sizes[0];
   if (!steps.is_constant()) return l.Unsupported("a dynamic number of steps");
-  const double start = l.number(0), end = l.number(1);
+  const bool truncates = IsInteger(l.result().dtype);
+  const double start = truncates ? std::trunc(l.number(0)) : l.number(0);
+  const double end = truncates ? std::trunc(l.number(1)) : l.number(1);
   if (steps.constant() <= 1) return l.Return(Filled(l, l.b.Literal(start)));
   const double step = (end - start) / static_cast<double>(steps.constant() - 1);
-  const Tensor i = l.b.Iota(0, l.result().dtype, l.result().sizes);
+  const Tensor i = l.b.Iota(0, truncates ? DType::kFloat64 : l.result().dtype, l.result().sizes);
   const Tensor from_start = l.b.Literal(start) + i * l.b.Literal(step);
   const Tensor from_end = l.b.Literal(end) - (l.b.Literal(steps - SymInt(1)) - i) * l.b.Literal(step);
   const Tensor first_half = l.b.Lt(i, l.b.Literal(SymInt(steps.constant() / 2)));
-  return l.Return(l.b.Select(first_half, from_start, from_end));
+  return l.ReturnCast({l.b.Select(first_half, from_start, from_end)});
 }
 
 absl::Status LowerEye(Lowering& l) {

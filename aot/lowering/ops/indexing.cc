@@ -361,7 +361,11 @@ absl::Status CountBefore(Lowering& l, Tensor sorted, Tensor values, bool right) 
   const Tensor left = sorted.rank() == 1 ? sorted : l.b.Unsqueeze(sorted, sorted.rank() - 1);
   const Tensor value = l.b.Unsqueeze(values, n);
   const Tensor before = right ? l.b.Le(left, value) : l.b.Lt(left, value);
-  const Tensor count = l.b.ReduceSum(l.b.Cast(before, l.result().dtype), {n});
+  Tensor count = l.b.ReduceSum(l.b.Cast(before, l.result().dtype), {n});
+  if (IsFloatingPoint(dtype)) {  // NaN comes after all
+    const Tensor is_nan = l.b.Unary(serialization::FN_ISNAN, value);
+    count = l.b.Select(is_nan, l.b.Literal(sorted.sizes().back()), count);
+  }
   return l.Return(l.b.Squeeze(count, {{n}}));
 }
 

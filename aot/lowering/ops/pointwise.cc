@@ -150,12 +150,13 @@ absl::Status LowerLerp(Lowering& l) {
 }
 
 absl::Status LowerXlogy(Lowering& l) {
-  const Tensor x = l.operand(0);
+  const Tensor number = l.operand(0);
+  const Tensor x = number.is_literal() ? l.b.Full(number, l.result().dtype, {}) : number;
   const Tensor y = l.operand(1);
+  if (y.is_literal() && std::isnan(l.number(1))) return l.Return(y);
   Tensor log = y.is_literal() ? l.b.Literal(std::log(l.number(1))) : l.b.Log(y);
   const Tensor product = x * log;
   const Tensor zero = l.b.Literal(0.0);
-  if (x.is_literal()) return l.Return(product);
   const Tensor safe = l.b.Select(l.b.Eq(x, zero), zero, product);
   return l.Return(y.is_literal() ? safe : l.b.Select(l.b.Unary(serialization::FN_ISNAN, y), y, safe));
 }
