@@ -170,7 +170,7 @@ at::Tensor& DropoutInPlaceRewrite(at::Tensor& self, double p, bool train) {
 
 std::tuple<at::Tensor, at::Tensor> NativeDropout(const at::Tensor& input, double p, std::optional<bool> train) {
   if (input.numel() == 0) return {input, at::empty_like(input)};
-  if (!train.value_or(true)) return {input, at::ones_like(input, at::TensorOptions(at::kBool))};
+  if (!train.value_or(true)) return {input.clone(), at::ones_like(input, at::TensorOptions(at::kBool))};
   const at::Tensor kept = Like(input, std::nullopt, at::ge(Draw(input.sizes()), p));
   const double scale = p == 1 ? 0 : 1 / (1 - p);
   return {input * kept.to(input.scalar_type()) * scale, kept};

@@ -147,12 +147,18 @@ at::Tensor& MaskedScatterInPlace(at::Tensor& self, const at::Tensor& mask, const
 }
 
 at::Tensor OneHot(const at::Tensor& self, int64_t num_classes) {
+  TORCH_CHECK(self.scalar_type() == at::kLong, "one_hot: 'self' has dtype ", self.scalar_type(),
+              ", but has to have Long");
   if (num_classes < 0) {
     CurrentRecorder()->ReportUnsupported("aten.one_hot.default",
                                          "it requires num_classes: otherwise the shape depends on data");
-    num_classes = 1;
+    return self.unsqueeze(-1).clone();
   }
-  return at::eq(self.unsqueeze(-1), at::arange(num_classes, at::TensorOptions(at::kLong))).to(at::kLong);
+  TORCH_CHECK(num_classes > 0, "one_hot: 'num_classes' is 0, but there has to be a class");
+  const at::Tensor classes = at::arange(num_classes, at::TensorOptions(at::kLong));
+  // Each class is looked up, which checks its range.
+  const at::Tensor checked = at::index_select(classes, 0, self.reshape({-1})).view(self.sizes());
+  return at::eq(checked.unsqueeze(-1), classes).to(at::kLong);
 }
 
 // Counts the elements in each of `bins` equal ranges between min and max, or between the extremes of the data if both

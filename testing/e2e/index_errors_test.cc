@@ -148,6 +148,9 @@ TEST(IndexErrorsTest, EveryIndexingOpRejectsIndicesThatLibTorchRejects) {
                               return x.scatter_add(1, i, torch::ones({2, 2}));
                             },
                             {two, torch::tensor({{3, 0}, {0, 3}})}, {two + 2, two - 1});
+  ExpectRefusedAsByLibTorch("one_hot",
+                            [](const T& x, const T& i) { return torch::one_hot(i, 3).to(torch::kFloat).matmul(x); },
+                            {one, torch::tensor({2, 2})}, {torch::tensor({0, 3}), torch::tensor({-1, 0})});
   ExpectRefusedAsByLibTorch("index_put",
                             [](const T& x, const T& i) { return x.index_put({i}, torch::ones({4}), true); },
                             {one, torch::tensor({-3, 2})}, {torch::tensor({0, 3}), torch::tensor({0, -4})});
