@@ -123,6 +123,10 @@ std::vector<Unary> Unaries() {
        [](T x) {
          return at::adaptive_avg_pool1d(x.slice(0, 1, 6).view({1, 1, 5}), 3);
        }},
+      {"averages_of_unequal_windows_scaled",
+       [](T x) {
+         return at::adaptive_avg_pool1d(x.slice(0, 5, 10).view({1, 1, 5}), 3) * x.slice(0, 0, 3);
+       }},
       {"largest_of_unequal_windows",
        [](T x) {
          return std::get<0>(at::adaptive_max_pool1d(x.slice(0, 0, 5).view({1, 1, 5}), 3));
@@ -159,6 +163,8 @@ std::vector<Binary> Binaries() {
       {"clamp_min", [](T x, T y) { return at::clamp_min(x, y); }},
       {"where_positive", [](T x, T y) { return at::where(x > 0, x.sqrt(), y); }},
       {"smooth_l1", [](T x, T y) { return at::smooth_l1_loss(x, y.expand_as(x), at::Reduction::None); }},
+      {"smooth_l1_with_a_beta_of_zero",
+       [](T x, T y) { return at::smooth_l1_loss(x, y.expand_as(x), at::Reduction::None, /*beta=*/0); }},
       {"huber", [](T x, T y) { return at::huber_loss(x, y.expand_as(x), at::Reduction::None); }},
       {"soft_margin", [](T x, T y) { return at::soft_margin_loss(x, y.expand_as(x), at::Reduction::None); }},
   };
@@ -181,6 +187,14 @@ std::vector<ConfCase> LossCases() {
            [](Tensors in) -> Tensors {
              return {at::nll_loss(WithoutClassOne(in[0]), in[1], in[2], at::Reduction::None, /*ignore_index=*/1)};
            }),
+      Case(
+          "all_classes_are_ignored",
+          [] {
+            return Tensors{leaf(0, {2, 3}), ints({1, 1})};
+          },
+          [](Tensors in) -> Tensors {
+            return {at::nll_loss(at::log_softmax(in[0], 1), in[1], {}, at::Reduction::Mean, /*ignore_index=*/1)};
+          }),
       Case("cross_entropy_weighted_smoothed_and_ignored", scores,
            [](Tensors in) -> Tensors {
              return {at::cross_entropy_loss(in[0], in[1], in[2], at::Reduction::Mean, /*ignore_index=*/1,
