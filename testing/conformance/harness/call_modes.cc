@@ -116,7 +116,8 @@ absl::Status CompileAndCompare(const ConfCase& c, bool keep_input_mutations, Asp
   return Compare(c, *compiled, aspects, place, VersionBumps(analyses, mode), differences);
 }
 
-// Returns the first stage that fails, from compiling to the backward.
+// Returns the first stage that fails, from compiling to the backward. The backward of a call that eager refuses is not
+// run.
 std::optional<Refusal> RefusalOf(const ConfCase& c, bool keep_input_mutations, const SessionOptions& options) {
   const absl::StatusOr<std::string> artifact = CompileCase(c, keep_input_mutations);
   if (!artifact.ok()) return Refusal{Stage::kCompile, artifact.status()};
@@ -124,8 +125,13 @@ std::optional<Refusal> RefusalOf(const ConfCase& c, bool keep_input_mutations, c
   if (!compiled.ok()) return Refusal{Stage::kLoad, compiled.status()};
   const absl::StatusOr<CompiledRun> run = compiled->Run(c);
   if (!run.ok()) return Refusal{Stage::kCall, run.status()};
-  const EagerRun eager = RunEager(c, compiled->rng());
-  const absl::StatusOr<GradFacts> gradients = compiled->Backward(c, *run, eager, LossTerms(c, eager));
+  std::optional<EagerRun> eager;
+  try {
+    eager = RunEager(c, compiled->rng());
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  const absl::StatusOr<GradFacts> gradients = compiled->Backward(c, *run, *eager, LossTerms(c, *eager));
   if (!gradients.ok()) return Refusal{Stage::kBackward, gradients.status()};
   return std::nullopt;
 }
