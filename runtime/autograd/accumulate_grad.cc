@@ -46,8 +46,13 @@ absl::StatusOr<Tensor> Own(TensorOps& ops, Tensor gradient, const Tensor& leaf) 
   return copy;
 }
 
-// Adds `gradient` to grad(). It may need broadcasting if the leaf was given another storage.
+// Adds `gradient` to grad(). It may need broadcasting if the leaf was given another storage. InvalidArgument: dtype or
+// sizes differ, or elements of grad() share memory, each of which would get the sum of several.
 absl::Status AddTo(TensorOps& ops, const Tensor& gradient, const Tensor& sum) {
+  if (OverlapsItself(sum.layout())) {
+    return absl::InvalidArgumentError(absl::StrCat("a gradient cannot be added to the leaf's grad, which is ",
+                                                   sum.ToString(), ": its elements share memory. Set it to a Clone()"));
+  }
   const absl::StatusOr<StridedLayout> layout = BroadcastTo(gradient.layout(), sum.sizes());
   if (gradient.dtype() != sum.dtype() || !layout.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("the gradient ", gradient.ToString(),
