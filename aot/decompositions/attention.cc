@@ -189,6 +189,16 @@ AttentionOperands UnderAutocast(AttentionOperands in) {
   return in;
 }
 
+// Throws unless the mask is of bool or f32 or has the query's dtype, to which autocast may convert both.
+void CheckMask(const AttentionOperands& in) {
+  if (!in.mask.has_value()) return;
+  const at::ScalarType dtype = in.mask->scalar_type();
+  const bool is_cast = at::autocast::is_autocast_enabled(at::kCPU) && at::isFloatingType(dtype);
+  TORCH_CHECK(dtype == at::kBool || dtype == at::kFloat || dtype == in.q.scalar_type() || is_cast,
+              "scaled_dot_product_attention: 'attn_mask' has dtype ", dtype, ", but must have bool, float or ",
+              in.q.scalar_type(), ", the dtype of the query");
+}
+
 bool IsFusableMask(const AttentionOperands& in) {
   if (!in.mask.has_value()) return true;
   const at::Tensor& mask = *in.mask;
@@ -234,6 +244,7 @@ at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::T
   TORCH_CHECK(!(is_causal && in.mask.has_value()),
               "scaled_dot_product_attention: give either a mask or is_causal, not both");
   in.q = query;
+  CheckMask(in);
   in.k = enable_gqa ? RepeatHeads(key, query.size(-3)) : key;
   in.v = enable_gqa ? RepeatHeads(value, query.size(-3)) : value;
   in.is_causal = is_causal;

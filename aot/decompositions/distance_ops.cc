@@ -76,6 +76,9 @@ at::Tensor WeightNorm(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
 
 // Scales slices along `dim` with a larger norm to `maxnorm`.
 at::Tensor Renorm(const at::Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm) {
+  TORCH_CHECK(self.dim() >= 2, "renorm: 'self' has ", self.dim(), " dimensions, but at least 2 are needed");
+  TORCH_CHECK(p.toDouble() > 0, "renorm: 'p' is ", p.toDouble(), ", which is not greater than 0");
+  TORCH_CHECK(maxnorm.toDouble() >= 0, "renorm: 'maxnorm' is ", maxnorm.toDouble(), ", which is not at least 0");
   const int64_t kept = at::maybe_wrap_dim(dim, self.dim());
   const at::Tensor norm = at::linalg_vector_norm(self, p, Others(self, kept), /*keepdim=*/true);
   const at::Tensor factor = maxnorm.toDouble() / (norm + 1e-7);

@@ -50,6 +50,8 @@ at::Tensor Range(int64_t count) { return at::arange(count, at::TensorOptions(at:
 // `self` is [N, C] or [C], `target` is [N] or [].
 at::Tensor MultiMarginLoss(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
                            const at::Scalar& margin, const OptionalTensor& weight, int64_t reduction) {
+  TORCH_CHECK(p.toDouble() == 1 || p.toDouble() == 2, "multi_margin_loss: 'p' is ", p.toDouble(),
+              ", which is neither 1 nor 2");
   const at::Tensor x = self.dim() == 1 ? self.unsqueeze(0) : self;
   const at::Tensor y = target.dim() == 0 ? target.unsqueeze(0) : target;
   const at::Tensor column = y.unsqueeze(1);
@@ -149,6 +151,8 @@ at::Tensor SoftmaxGradient(const CtcProblem& p) {
 
 at::Tensor CtcLossOf(const at::Tensor& log_probs, const at::Tensor& targets, const at::Tensor& input_lengths,
                      const at::Tensor& target_lengths, int64_t blank, int64_t reduction, bool zero_infinity) {
+  TORCH_CHECK(blank >= 0 && blank < log_probs.size(-1), "ctc_loss: 'blank' is ", blank, ", which is not one of the ",
+              log_probs.size(-1), " labels of 'log_probs'");
   const bool unbatched = log_probs.dim() == 2;
   CtcProblem p;
   p.log_probs = unbatched ? log_probs.unsqueeze(1) : log_probs;
@@ -178,8 +182,31 @@ at::Tensor LengthsOf(at::IntArrayRef lengths) {
   return at::cat(each, 0);
 }
 
+// Throws unless there is a length of input and of target for each sequence, none longer than what the tensors hold.
+void CheckLengths(const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef input_lengths,
+                  at::IntArrayRef target_lengths) {
+  const int64_t steps = log_probs.size(0), batch = log_probs.dim() == 2 ? 1 : log_probs.size(1);
+  TORCH_CHECK(static_cast<int64_t>(input_lengths.size()) == batch, "ctc_loss: 'input_lengths' has ",
+              input_lengths.size(), " elements for ", batch, " sequences");
+  TORCH_CHECK(static_cast<int64_t>(target_lengths.size()) == batch, "ctc_loss: 'target_lengths' has ",
+              target_lengths.size(), " elements for ", batch, " sequences");
+  for (const int64_t length : input_lengths) {
+    TORCH_CHECK(length >= 0 && length <= steps, "ctc_loss: 'input_lengths' has the element ", length,
+                ", which is not between 0 and ", steps, ", the number of steps of 'log_probs'");
+  }
+  int64_t sum = 0;
+  for (const int64_t length : target_lengths) {
+    sum += length;
+    TORCH_CHECK(length >= 0 && (targets.dim() != 2 || length <= targets.size(1)),
+                "ctc_loss: 'target_lengths' has the element ", length, " for 'targets' of sizes ", targets.sizes());
+  }
+  TORCH_CHECK(targets.dim() != 1 || targets.size(0) == sum, "ctc_loss: 'targets' has ", targets.numel(),
+              " labels, but 'target_lengths' has the sum ", sum);
+}
+
 at::Tensor CtcLossIntList(const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef input_lengths,
                           at::IntArrayRef target_lengths, int64_t blank, int64_t reduction, bool zero_infinity) {
+  CheckLengths(log_probs, targets, input_lengths, target_lengths);
   return CtcLossOf(log_probs, targets, LengthsOf(input_lengths), LengthsOf(target_lengths), blank, reduction,
                    zero_infinity);
 }

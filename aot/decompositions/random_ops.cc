@@ -118,6 +118,23 @@ at::Tensor Like(const at::Tensor& self, OptionalFormat format, const at::Tensor&
   return at::empty_like(self, draws.options(), format).copy_(draws);
 }
 
+// Throws unless elements of the dtype can hold draws from a continuous distribution.
+void CheckContinuous(const at::Tensor& self, const char* op) {
+  TORCH_CHECK(self.is_floating_point() || self.is_complex() || self.numel() == 0, op, ": 'self' has dtype ",
+              self.scalar_type(), ", but the draws need a floating point dtype");
+}
+
+// Throws if elements are drawn from a range of integers that is empty.
+void CheckRange(at::IntArrayRef sizes, const c10::SymInt& low, const c10::SymInt& high) {
+  TORCH_CHECK(low < high || c10::multiply_integers(sizes) == 0, "randint: 'low' is ", low,
+              ", which is not less than 'high', ", high);
+}
+
+// Throws unless the standard deviation is at least 0.
+void CheckDeviation(double std, const char* op) {
+  TORCH_CHECK(std >= 0, op, ": 'std' is ", std, ", which is not at least 0");
+}
+
 void CheckGenerator(const OptionalGenerator& generator, const char* op) {
   if (!generator.has_value() || !generator->defined()) return;
   CurrentRecorder()->ReportUnsupported(op, "it draws from a generator of its own; a session has one generator");
@@ -156,9 +173,19 @@ bool IsIdentity(const at::Tensor& input, double p, bool train) {
 
 using DropFn = at::Tensor (*)(const at::Tensor&, at::IntArrayRef, double);
 
+// Throws if the mask, which scales what it keeps, cannot have the dtype of the input, or if whole channels are dropped
+// and there are none. Nothing is scaled if all elements are dropped.
+void CheckDropped(const at::Tensor& input, double p, bool channels) {
+  if (p == 1) return;
+  CheckContinuous(input, "dropout");
+  TORCH_CHECK(!channels || input.dim() >= 2, "feature_dropout: 'input' has ", input.dim(),
+              " dimensions, but at least 2 are needed, of which the second is that of the channels");
+}
+
 template <DropFn kDrop, bool kChannels>
 at::Tensor DropoutRewrite(const at::Tensor& input, double p, bool train) {
   if (IsIdentity(input, p, train)) return input;
+  CheckDropped(input, p, kChannels);
   return kChannels ? kDrop(input, ChannelSizes(input), p) : kDrop(input, input.sizes(), p);
 }
 
@@ -194,6 +221,7 @@ at::Tensor BernoulliOf(const at::Tensor& self, OptionalGenerator generator) {
 }
 at::Tensor BernoulliP(const at::Tensor& self, double p, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.bernoulli");
+  TORCH_CHECK(p >= 0 && p <= 1, "bernoulli: 'p' is ", p, ", which is not between 0 and 1");
   return Bernoulli(self.sizes(), self.scalar_type(), p);
 }
 at::Tensor BernoulliTensor(const at::Tensor& self, const at::Tensor& p, OptionalGenerator generator) {
@@ -236,6 +264,7 @@ at::Tensor RandnLike(const at::Tensor& self, OptionalDtype dtype, OptionalLayout
 
 at::Tensor RandintLow(c10::SymInt low, c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout,
                       OptionalDevice, std::optional<bool>) {
+  CheckRange(C10_AS_INTARRAYREF_SLOW(size), low, high);
   return Integers(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, at::kLong), low.expect_int(), high.expect_int());
 }
 at::Tensor Randint(c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout layout,
@@ -244,6 +273,7 @@ at::Tensor Randint(c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dty
 }
 at::Tensor RandintLikeLow(const at::Tensor& self, c10::SymInt low, c10::SymInt high, OptionalDtype dtype,
                           OptionalLayout, OptionalDevice, std::optional<bool>, OptionalFormat format) {
+  CheckRange(self.sizes(), low, high);
   return Like(self, format,
               Integers(self.sizes(), DtypeOr(dtype, self.scalar_type()), low.expect_int(), high.expect_int()));
 }
@@ -275,19 +305,26 @@ at::Tensor Randperm(c10::SymInt n, OptionalDtype dtype, OptionalLayout layout, O
 
 at::Tensor& UniformInPlace(at::Tensor& self, double from, double to, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.uniform_");
+  CheckContinuous(self, "uniform_");
+  TORCH_CHECK(from <= to, "uniform_: 'from' is ", from, ", which is greater than 'to', ", to);
   return self.copy_(Uniform(self.sizes(), self.scalar_type(), from, to));
 }
 at::Tensor& NormalInPlace(at::Tensor& self, double mean, double std, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.normal_");
+  CheckContinuous(self, "normal_");
+  CheckDeviation(std, "normal_");
   return self.copy_(Normal(self.sizes(), self.scalar_type()) * std + mean);
 }
 at::Tensor NormalFloatFloat(double mean, double std, c10::SymIntArrayRef size, OptionalGenerator generator,
                             OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>) {
   CheckGenerator(generator, "aten.normal");
+  CheckDeviation(std, "normal");
   return Normal(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, DefaultDtype())) * std + mean;
 }
 at::Tensor NormalTensorFloat(const at::Tensor& mean, double std, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.normal");
+  CheckContinuous(mean, "normal");
+  CheckDeviation(std, "normal");
   return DrawnBy(mean, Normal(mean.sizes(), mean.scalar_type()) * std + mean.detach());
 }
 at::Tensor NormalFloatTensor(double mean, const at::Tensor& std, OptionalGenerator generator) {
@@ -301,6 +338,8 @@ at::Tensor NormalTensorTensor(const at::Tensor& mean, const at::Tensor& std, Opt
 }
 at::Tensor& ExponentialInPlace(at::Tensor& self, double rate, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.exponential_");
+  CheckContinuous(self, "exponential_");
+  TORCH_CHECK(rate > 0, "exponential_: 'lambd' is ", rate, ", which is not greater than 0");
   return self.copy_(at::log1p(-Draw(self.sizes())) * (-1 / rate));
 }
 at::Tensor& LogNormalInPlace(at::Tensor& self, double mean, double std, OptionalGenerator generator) {

@@ -86,6 +86,29 @@ at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight, cons
   return std::get<0>(at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps));
 }
 
+// Throws unless an optional argument of batch_norm has an element for each channel of the input.
+void CheckPerChannel(const at::Tensor& input, const OptionalTensor& argument, const char* name) {
+  if (!argument.has_value() || !argument->defined()) return;
+  TORCH_CHECK(argument->numel() == input.size(1), "batch_norm: '", name, "' has ", argument->numel(), " elements for ",
+              input.size(1), " channels");
+}
+
+// LibTorch checks these arguments above the op that BatchNorm() calls, which reads what there is not.
+at::Tensor CheckedBatchNorm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                            const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
+                            double momentum, double eps, bool cudnn_enabled) {
+  if (input.numel() > 0) {
+    const auto is_missing = [](const OptionalTensor& tensor) { return !tensor.has_value() || !tensor->defined(); };
+    TORCH_CHECK(training || !(is_missing(running_mean) || is_missing(running_var)),
+                "batch_norm: 'running_mean' and 'running_var' are needed where 'training' is false");
+    CheckPerChannel(input, weight, "weight");
+    CheckPerChannel(input, bias, "bias");
+    CheckPerChannel(input, running_mean, "running_mean");
+    CheckPerChannel(input, running_var, "running_var");
+  }
+  return BatchNorm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled);
+}
+
 // The functional form has no derivative in LibTorch.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> FunctionalBatchNorm(
     const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& running_mean,
@@ -294,7 +317,7 @@ void RegisterRewrites() {
     m.fallback(torch::CppFunction::makeFromBoxedFunction<&PassThrough>());
   });
   static torch::Library* const rewrites = MakeLibrary(torch::Library::IMPL, "aten", kRewriteKey, [](torch::Library& m) {
-    m.impl("batch_norm", BatchNorm);
+    m.impl("batch_norm", CheckedBatchNorm);
     m.impl("_native_batch_norm_legit_functional", FunctionalBatchNorm);
     m.impl("scaled_dot_product_attention", Attention);
     m.impl("equal", Equal);

@@ -121,6 +121,8 @@ at::Tensor ByComparison(const at::Tensor& self, int64_t dim, const at::Tensor& i
 at::Tensor ScatterReduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                          std::string_view reduce, bool include_self) {
   const std::string kind(reduce);
+  TORCH_CHECK(self.scalar_type() == src.scalar_type(), "scatter_reduce: 'src' has dtype ", src.scalar_type(),
+              ", but 'self' has ", self.scalar_type());
   if (self.dim() == 0 || index.dim() == 0) {
     const auto row = [](const at::Tensor& t) { return t.dim() == 0 ? t.unsqueeze(0) : t; };
     return ScatterReduce(row(self), 0, row(index), row(src), reduce, include_self).view(self.sizes());
@@ -134,6 +136,8 @@ at::Tensor ScatterReduce(const at::Tensor& self, int64_t dim, const at::Tensor& 
 
 // The k-th element that the mask selects is the k-th of `source`.
 at::Tensor MaskedScatter(const at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(), "masked_scatter: 'source' has dtype ", source.scalar_type(),
+              ", but 'self' has ", self.scalar_type());
   const std::vector<at::Tensor> both = at::broadcast_tensors({self, mask});
   if (both[0].numel() == 0) return both[0].clone();
   const at::Tensor flat = both[1].reshape({-1});

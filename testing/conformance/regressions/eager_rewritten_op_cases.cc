@@ -317,6 +317,15 @@ std::vector<ConfCase> RefusedArgumentCases() {
             return {at::ctc_loss(in[0].log_softmax(2), in[1].view({2, 2}), at::IntArrayRef({9, 5}),
                                  at::IntArrayRef({2, 2}))};
           }),
+      Case(
+          "ctc_loss_with_a_blank_that_is_no_label",
+          [] {
+            return Tensors{leaf(0, {5, 2, 4}), ints({1, 2, 3, 1})};
+          },
+          [](Tensors in) -> Tensors {
+            return {at::ctc_loss(in[0].log_softmax(2), in[1].view({2, 2}), at::IntArrayRef({5, 5}),
+                                 at::IntArrayRef({2, 2}), /*blank=*/4)};
+          }),
   };
 }
 
