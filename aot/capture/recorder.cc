@@ -2,6 +2,7 @@
 
 #include "aot/capture/recorder.h"
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -298,7 +300,11 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   for (c10::IValue& argument : arguments) ReplaceTensors(argument, RealIn);
   const at::Tensor self = !arguments.empty() && arguments[0].isTensor() ? arguments[0].toTensor() : at::Tensor();
   stack.insert(stack.end(), arguments.begin(), arguments.end());
-  if (!records) return RunReal(op, stack);
+  if (!records) {
+    RunReal(op, stack);
+    if (any_tensor && !any_proxy) NoteOwnStorages(op, arguments, stack);
+    return;
+  }
   if (!any_tensor && IsTable(name)) {
     RunReal(op, stack);
     const at::Tensor table = torch::jit::pop(stack).toTensor();
@@ -391,14 +397,56 @@ at::Tensor Recorder::ConformTo(const at::Tensor& real, const at::Tensor& result)
   return MakeProxy(conformed, is_own ? ValueOfProxy(*proxy) : CaptureConstant(content, proxy), epoch_);
 }
 
+void Recorder::NoteOwnStorages(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments,
+                               const torch::jit::Stack& stack) {
+  absl::flat_hash_set<const c10::StorageImpl*> given;
+  for (const c10::IValue& argument : arguments) {
+    VisitTensors(argument, [&](const at::Tensor& tensor) {
+      if (tensor.has_storage()) given.insert(tensor.storage().unsafeGetStorageImpl());
+    });
+  }
+  for (const c10::IValue& result : torch::jit::last(stack, op.schema().returns().size())) {
+    VisitTensors(result, [&](const at::Tensor& tensor) {
+      if (tensor.is_meta() || !tensor.has_storage()) return;
+      const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+      if (!given.contains(storage)) own_storages_.try_emplace(storage, tensor.storage().getWeakStorageImpl());
+    });
+  }
+}
+
+bool Recorder::IsOwn(const at::Tensor& real) const {
+  return real.has_storage() && own_storages_.contains(real.storage().unsafeGetStorageImpl());
+}
+
+void Recorder::ForgetContent(const at::Tensor& real) {
+  std::erase_if(captured_,
+                [&](const auto& entry) { return entry.first.has_storage() && entry.first.is_alias_of(real); });
+}
+
 void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const std::vector<c10::Argument>& declared = op.schema().arguments();
+  bool any_traced = false;
+  for (const c10::IValue& argument : torch::jit::last(stack, declared.size())) {
+    VisitTensors(argument, [&](const at::Tensor& tensor) {
+      any_traced = any_traced || at::functionalization::impl::isFunctionalTensor(tensor);
+    });
+  }
   for (size_t i = 0; i < declared.size(); ++i) {
     if (declared[i].alias_info() == nullptr || !declared[i].alias_info()->isWrite()) continue;
     VisitTensors(torch::jit::peek(stack, i, declared.size()), [&](const at::Tensor& tensor) {
       if (tensor.is_meta()) return;  // functionalization's run on meta tensors
       const ProxyTensorImpl* proxy = ProxyOf(tensor);
       if (proxy != nullptr && proxy->epoch() == epoch_) return;
+      const bool is_own = proxy == nullptr && IsOwn(tensor);
+      if (is_own && !any_traced) return ForgetContent(tensor);
+      if (is_own) {
+        ReportUnsupported(
+            NodeOpName(op.schema()),
+            absl::StrCat("it writes what depends on inputs to a tensor (", c10::str(tensor.sizes()),
+                         ") that is computed from captured tensors alone; write to one that a factory "
+                         "makes in the function (zeros, empty), or use the form that returns its result"));
+        return;
+      }
       ReportUnsupported(NodeOpName(op.schema()),
                         absl::StrCat("it writes to a tensor (", c10::str(tensor.sizes()),
                                      ") that is neither a registered parameter or buffer nor an input; "

@@ -6,6 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <memory>
@@ -54,7 +56,7 @@ class Recorder {
   void Record(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
   // Reports an op, whose arguments are on top of the stack, as unsupported if it writes to a tensor that is
-  // neither an input nor computed in this trace.
+  // neither an input nor computed in this trace, or writes what depends on inputs to a tensor that does not.
   void CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
   // Records that an op writes the functional tensor with its present geometry.
@@ -114,6 +116,14 @@ class Recorder {
   at::Tensor ConformTo(const at::Tensor& real, const at::Tensor& result);
   // Returns a proxy of a new value, which becomes an output of `node`.
   at::Tensor WrapResult(const std::string& op, const at::Tensor& real, Node& node);
+  // Notes the storages of the results on top of the stack that the op, which ran on captured tensors alone, has
+  // allocated: the function may write to them.
+  void NoteOwnStorages(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments,
+                       const torch::jit::Stack& stack);
+  // Returns whether the real tensor is in such a storage.
+  bool IsOwn(const at::Tensor& real) const;
+  // Makes the next use of a tensor in the storage of `real`, which is about to be written, a new constant.
+  void ForgetContent(const at::Tensor& real);
   // Adds the arguments to the node.
   void RecordArguments(const c10::FunctionSchema& schema, absl::Span<const c10::IValue> arguments, Node& node);
   // Replaces the real results on top of the stack by proxies of the node's outputs.
@@ -128,6 +138,8 @@ class Recorder {
   std::vector<TracedState> constants_;
   // Keeps captured tensors alive, so that their addresses stay unique.
   std::vector<std::pair<at::Tensor, ValueId>> captured_;
+  // Storages of NoteOwnStorages(). Weak pointers keep their addresses from being used again.
+  absl::flat_hash_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> own_storages_;
   RawWrites raw_writes_;
   std::vector<std::string> diagnostics_;
   // Addresses of the storages of functional tensors, with the layouts that were written.

@@ -179,6 +179,18 @@ std::vector<ConfCase> WriteCases() {
             own.select(0, 1).add_(1);
             return {in[0] * own};
           }),
+      Case(
+          "a_copy_of_a_captured_table_is_read_before_and_after_a_write",
+          [] {
+            Captured() = buf(5, {2, 3});
+            return Leaf();
+          },
+          [](Tensors in) -> Tensors {
+            const at::Tensor own = Captured().clone();
+            const at::Tensor before = in[0] + own;
+            own.mul_(2);
+            return {before, in[0] + own};
+          }),
   };
 }
 
