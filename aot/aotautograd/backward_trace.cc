@@ -3,6 +3,9 @@
 #include "aot/aotautograd/backward_trace.h"
 
 #include <ATen/ops/empty_strided.h>
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -17,12 +20,19 @@
 #include "aot/aotautograd/version_checks.h"
 #include "aot/aotautograd/view_and_mutation.h"
 #include "aot/capture/effects.h"
+#include "aot/capture/proxy_tensor.h"
 #include "aot/capture/real_scope.h"
 #include "aot/capture/tensor_data.h"
 #include "serialization/metadata/input_binding.h"
 
 namespace cotan::aot {
 namespace {
+
+// Returns whether a leaf was made before the trace and is none of its inputs.
+bool IsCaptured(const at::Tensor& leaf) {
+  const ProxyTensorImpl* proxy = ProxyOf(leaf);
+  return proxy == nullptr || proxy->epoch()->kind == TraceEpoch::Kind::kConstruction;
+}
 
 class BackwardTracer {
  public:
@@ -42,6 +52,8 @@ class BackwardTracer {
   // Returns whether the tangent is that of an input whose write is hidden from autograd, or of an
   // intermediate base all of whose views are made under no_grad.
   bool IsTangentAlwaysUndefined(const TangentMeta& tangent) const;
+  // Reports captured leaves that the gradients of outputs reach: the program has no gradients of constants.
+  void ReportCapturedLeaves();
   // Reports inputs that share memory with another and become leaves, or get a new grad_fn while
   // detached from their base.
   void ReportNewGradFnsInBases();
@@ -75,6 +87,7 @@ bool BackwardTracer::NeedsBackward() const {
 }
 
 absl::Status BackwardTracer::Run() {
+  ReportCapturedLeaves();
   ReportNewGradFnsInBases();
   if (!NeedsBackward()) {
     // If all outputs that require grad are views of inputs, there is no backward; is_train stays
@@ -137,6 +150,25 @@ bool BackwardTracer::IsTangentAlwaysUndefined(const TangentMeta& tangent) const 
   }
   if (tangent.source.kind != ForwardTensor::Kind::kMutatedInput) return false;
   return trace_.facts.input_info[static_cast<size_t>(tangent.source.index)].history == GradFnChange::kKept;
+}
+
+void BackwardTracer::ReportCapturedLeaves() {
+  if (trace_.options.backward == TraceOptions::Backward::kNone) return;
+  std::vector<at::Tensor> roots;
+  std::vector<torch::autograd::Edge> edges;  // the node of a leaf lives as long as an edge to it
+  for (const TangentMeta& tangent : trace_.facts.tangents) {
+    if (IsTangentAlwaysUndefined(tangent) || !IsDifferentiable(trace_.TensorOf(tangent.source))) continue;
+    roots.push_back(trace_.TensorOf(tangent.source));
+    edges.push_back(torch::autograd::impl::gradient_edge(roots.back()));
+  }
+  for (torch::autograd::Node* node : ReachableNodes(roots)) {
+    const auto* accumulate = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
+    if (accumulate == nullptr || !accumulate->variable.defined() || !IsCaptured(accumulate->variable)) continue;
+    trace_.recorder.ReportUnsupported(
+        absl::StrCat("a captured tensor (", c10::str(accumulate->variable.sizes()), ")"),
+        "it requires grad, and the program has gradients of arguments and registered parameters only; make it one of "
+        "these, or use it without gradient (detach(), NoGradGuard)");
+  }
 }
 
 void BackwardTracer::ReportNewGradFnsInBases() {

@@ -95,6 +95,29 @@ absl::Status CheckSupported(JointTrace& trace) {
   return StatusOfDiagnostics(trace);
 }
 
+// InvalidArgument: the function or its backward has called backward() such that it reached an argument or state, whose
+// grad() the program does not have.
+absl::Status CheckNoGrad(JointTrace& trace) {
+  const auto has_grad = [](const at::Tensor& leaf) {
+    return leaf.defined() && leaf.requires_grad() && leaf.is_leaf() && leaf.grad().defined();
+  };
+  const auto refuse = [](const std::string& name) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the function calls backward(), which adds to the grad() of '", name,
+                     "': compute the gradient with torch::autograd::grad(), or call backward() of a detached copy "
+                     "(detach().requires_grad_())"));
+  };
+  for (size_t i = 0; i < trace.arguments.size(); ++i) {
+    const ProgramArgument& argument = trace.program_arguments.arguments[i];
+    if (!has_grad(argument.primal) && !has_grad(argument.tensor)) continue;
+    return refuse(trace.GraphInputOf(static_cast<int>(i)).name);
+  }
+  for (size_t i = 0; i < trace.program_arguments.function_inputs.size(); ++i) {
+    if (has_grad(trace.program_arguments.function_inputs[i])) return refuse(trace.input_names[i]);
+  }
+  return absl::OkStatus();
+}
+
 // Removes the RNG state and effect tokens if they are unused, and sorts the graph inputs by kind.
 void FinishGraphInputs(JointTrace& trace) {
   std::vector<GraphInput>& inputs = trace.recorder.graph().inputs();
@@ -166,6 +189,7 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& traced, absl::Span<con
     trace.InstallProxies(inputs);
     absl::Status ran = TraceForward(function, trace);
     if (ran.ok()) ran = TraceBackward(trace);
+    if (ran.ok()) ran = CheckNoGrad(trace);
     trace.Release();
     COTAN_RETURN_IF_ERROR(CheckSupported(trace));
     COTAN_RETURN_IF_ERROR(ran);

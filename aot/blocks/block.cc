@@ -204,12 +204,14 @@ std::string SignatureOf(const BlockArguments& arguments, bool is_training) {
   return text;
 }
 
-// Returns whether all inputs are tensors of the trace in progress; makes captured ones constants of it.
+// Returns whether all inputs are tensors of the trace in progress; makes captured ones without gradient constants of
+// it.
 bool TakeInputs(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& taken) {
   for (const at::Tensor& input : inputs) {
     if (!input.defined() || input.is_complex()) return false;
     const ProxyTensorImpl* proxy = ProxyOf(input);
     if (proxy != nullptr && proxy->epoch() != CurrentRecorder()->epoch()) return false;
+    if (proxy == nullptr && input.requires_grad() && at::GradMode::is_enabled()) return false;
     taken.push_back(proxy == nullptr ? CurrentRecorder()->Constant(input) : input);
   }
   return true;
@@ -269,7 +271,7 @@ std::optional<std::vector<at::Tensor>> ShareBlock(const BlockCall& call, const s
   const std::string path = call.path.empty() ? PathOf(arguments.states) : call.path;
   if (reason.empty()) reason = table->refusal_of_all();
   if (reason.empty() && !TakeInputs(inputs, arguments.inputs)) {
-    reason = "an input is undefined, complex or of another call of the model";
+    reason = "an input is undefined, complex, of another call of the model, or captured and requires grad";
   }
   if (!reason.empty()) {
     table->AddRefusal(path, reason);
