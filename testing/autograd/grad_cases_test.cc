@@ -169,9 +169,8 @@ TEST(GradCasesTest, AHookKnowsTheNumberOfItsBackwardAndTheOrderOfTheNodes) {
     const auto hook = [&](const Tensor&) -> absl::StatusOr<Tensor> {
       ids.push_back(*autograd::BackwardId());
       orders.emplace_back();
-      for (const std::shared_ptr<autograd::Node>& node : *autograd::ExecutionOrder()) {
-        orders.back().push_back(KindOf(node->name()));
-      }
+      const std::vector<std::shared_ptr<autograd::Node>> order = *autograd::ExecutionOrder();
+      for (const std::shared_ptr<autograd::Node>& node : order) orders.back().push_back(KindOf(node->name()));
       return Tensor();
     };
     ASSERT_TRUE(h.AddHook(hook).ok());
