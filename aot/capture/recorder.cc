@@ -68,9 +68,12 @@ bool HasGivenSize(const c10::OperatorHandle& op, absl::Span<const c10::IValue> a
 }
 
 // Returns whether the op makes a table from numbers alone that cannot be written as an expression of the
-// element's index. Such tables are computed while tracing.
+// element's index, or only with other rounding. Such tables are computed while tracing.
 bool IsTable(absl::string_view op) {
-  return op == "aten.tril_indices.default" || op == "aten.triu_indices.default" || absl::StrContains(op, "_window.");
+  static const auto& tables = *new absl::flat_hash_set<std::string>{
+      "aten.fft_fftfreq.default", "aten.fft_rfftfreq.default", "aten.logspace.default",    "aten.range.default",
+      "aten.range.step",          "aten.tril_indices.default", "aten.triu_indices.default"};
+  return tables.contains(op) || absl::StrContains(op, "_window.");
 }
 
 // Returns whether an op that may draw random numbers does not: an attention without dropout.

@@ -62,7 +62,7 @@ TEST(ExplicitOpTest, EveryOtherRowHasACase) {
       "cotan.sync_native_batch_norm_backward.default", "cotan.recurrent.default",
       "cotan.recurrent_backward.default",  // recurrent_test
       "aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.empty_strided.default",
-      "aten.new_empty_strided.default",
+      "aten.empty_permuted.default", "aten.new_empty_strided.default",
       // aot/lowering/complex_test and the conformance cases.
       "aten.view_as_real.default", "aten.view_as_complex.default",
       "aten._scaled_dot_product_flash_attention_for_cpu_backward.default", "aten._embedding_bag.default",

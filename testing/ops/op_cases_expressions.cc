@@ -52,6 +52,7 @@ std::vector<OpCase> ReductionCases() {
   for (const char* op : {"var", "std", "var_mean", "std_mean"}) {
     cases.push_back({std::string(op) + ".correction", {T({5, 40}), Ints({1}), Num(1), V(true)}});
     cases.push_back({std::string(op) + ".correction", {T({5, 4, 6}), Ints({0, 2}), Num(0), V(false)}});
+    cases.push_back({std::string(op) + ".correction", {T({5, 40}), Ints({1}), Num(0.5), V(false)}});
   }
   cases.insert(cases.end(),
                {

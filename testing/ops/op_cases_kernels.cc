@@ -49,11 +49,15 @@ std::vector<OpCase> KernelCases() {
       {"embedding.default", {T({10, 4}), Index({3, 5}, 10), V(-1), V(false), V(false)}},
       {"embedding_dense_backward.default", {T({3, 5, 4}), Index({3, 5}, 10), V(10), V(-1), V(false)}},
       {"embedding_dense_backward.default", {T({3, 5, 4}), Index({3, 5}, 10), V(10), V(2), V(false)}},
+      {"embedding_dense_backward.default", {T({3, 5, 4}), Index({3, 5}, 10), V(10), V(2), V(true)}},
+      {"embedding_dense_backward.default", {T({4}), V(at::full({}, 3, at::kLong)), V(10), V(-1), V(true)}},
       {"index_select.default", {T({10, 4}), V(0), Index({6}, 10)}},
       {"index_add.default", {T({10, 4}), V(0), Index({6}, 10), T({6, 4}), Num(1)}},
       {"index.Tensor", {T({10, 4}), OptionalList({Index({6}, 10)})}},
       {"gather.default", {T({4, 5}), V(1), Index({4, 3}, 5), V(false)}},
       {"scatter_add.default", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3})}},
+      {"scatter_add.default", {T({}), V(0), V(at::zeros({}, at::kLong)), T({})}},
+      {"scatter_add.default", {T({5}), V(0), V(at::full({}, 3, at::kLong)), T({})}},
       {"scatter.src", {T({}), V(0), V(at::zeros({}, at::kLong)), T({})}},
       {"scatter.src", {T({4, 5}), V(1), V(at::zeros({4, 0}, at::kLong)), T({4, 0})}},
       {"scatter.src", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3})}},
@@ -220,10 +224,15 @@ std::vector<OpCase> EmbeddingBagCases() {
   const Arg bags = Longs({0, 0, 2, 2, 2, 3, 3});
   const Arg sizes = Longs({2, 0, 3, 2});
   for (const int64_t mode : {0, 1}) {
-    cases.push_back({"_embedding_bag_backward.default",
-                     {T({4, 6}), indices, offsets, bags, sizes, Longs({0, 0, 0, 0}), V(5), V(false), V(mode), V(false),
-                      None(), V(-1)}});
+    for (const bool by_frequency : {false, true}) {
+      cases.push_back({"_embedding_bag_backward.default",
+                       {T({4, 6}), indices, offsets, bags, sizes, Longs({0, 0, 0, 0}), V(5), V(by_frequency), V(mode),
+                        V(false), None(), V(-1)}});
+    }
   }
+  cases.push_back(
+      {"_embedding_bag_backward.default",
+       {T({4, 6}), indices, offsets, bags, sizes, Index({4, 6}, 5), V(5), V(false), V(2), V(false), None(), V(-1)}});
   cases.push_back(
       {"_embedding_bag_backward.default",
        {T({4, 6}), indices, offsets, bags, sizes, Longs({0, 0, 0, 0}), V(5), V(false), V(0), V(false), T({7}), V(-1)}});
@@ -288,6 +297,7 @@ std::vector<OpCase> FurtherIndexingCases() {
       {"repeat_interleave.Tensor", {Longs({2, 0, 3}), V(5)}},
       {"isin.Tensor_Tensor", {Index({4, 5}, 9), Longs({3, 7, 1}), V(false), V(false)}},
       {"isin.Tensor_Scalar", {Index({4, 5}, 3), V(at::Scalar(2)), V(false), V(true)}},
+      {"isin.Scalar_Tensor", {V(at::Scalar(2)), Index({4, 5}, 3), V(false), V(false)}},
       {"rot90.default", {T({4, 5}), V(1), Ints({0, 1})}},
       {"rot90.default", {T({2, 4, 5}), V(-1), Ints({2, 0})}},
       {"rot90.default", {T({4, 5}), V(6), Ints({1, 0})}},

@@ -33,6 +33,10 @@ std::vector<OpCase> SpecialCases() {
   std::vector<OpCase> cases = {
       {"fake_quantize_per_channel_affine_cachemask.default", {T({3, 4}), Scales(4), ZeroPoints(4), V(1), V(-3), V(3)}},
       {"fake_quantize_per_tensor_affine_cachemask.default", {T({3, 40}), V(0.01), V(5), V(-40), V(60)}},
+      {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default",
+       {T({3, 40}), V(at::full({1}, 0.01F)), V(at::full({1}, 5, at::kInt)), Longs({1}), V(-40), V(60)}},
+      {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default",
+       {T({3, 40}), V(at::full({1}, 0.01F)), V(at::full({1}, 5, at::kInt)), Longs({0}), V(-40), V(60)}},
       {"mvlgamma.default", {Range(2.1, 9), V(3)}},
       // Omits order 1, where LibTorch is accurate to half the digits of f64 (special_functions_test).
       {"polygamma.default", {V(2), Range(0.1, 30)}},

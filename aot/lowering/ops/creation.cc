@@ -74,6 +74,7 @@ constexpr OpRow kRows[] = {
     Row("aten.arange.start_step", LowerArangeStep),
     Row("aten.empty.memory_format", LowerZeros),
     Row("aten.empty_like.default", LowerZeros),
+    Row("aten.empty_permuted.default", LowerZeros),
     Row("aten.empty_strided.default", LowerZeros),
     Row("aten.eye.default", LowerEye),
     Row("aten.eye.m", LowerEye),

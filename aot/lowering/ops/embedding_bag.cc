@@ -2,10 +2,22 @@
 
 // Rows of embedding_bag: gathers rows of a table and reduces them by bag. Bag b has the positions
 // offsets[b] to offsets[b + 1].
+#include <limits>
+
+#include "aot/lowering/ops/flat_positions.h"
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 
 namespace cotan::aot {
+
+Tensor ReciprocalCounts(Lowering& l, const Tensor& index, const SymInt& size, DType dtype) {
+  const Tensor flat = l.b.View(index, {NumElementsOf(index.sizes())});
+  const Tensor ones = l.b.Full(l.b.Literal(SymInt(1)), DType::kInt64, flat.sizes());
+  const Tensor counts = l.b.ScatterAdd(ones, flat, Tensor(), 0, -1, {size});
+  const Tensor of_each = l.b.Gather(counts, flat, 0);
+  return l.b.View(l.b.Unary(serialization::FN_RECIPROCAL, l.b.Cast(of_each, dtype)), index.sizes());
+}
+
 namespace {
 
 enum class Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
@@ -52,6 +64,44 @@ Tensor WeightOfPosition(Lowering& l, Mode mode, const Tensor& bag, const Tensor&
   return weight.defined() ? l.b.Select(counted, weight, l.b.Literal(0.0)) : l.b.Cast(counted, dtype);
 }
 
+struct LargestOfBags {
+  Tensor values;  // [bags, columns], 0 for a bag without elements
+  Tensor rows;    // of the table, where the values are from; 0 for a bag without elements
+};
+
+// Returns the largest element of each column of each bag, of equal ones the first. As in ATen, no number is larger
+// than a NaN at the first position of a bag, and a NaN at another position is not larger than any. Compares each
+// position with each bag.
+LargestOfBags LargestOf(Lowering& l, const Tensor& rows, const Tensor& indices, const Tensor& bag,
+                        const Tensor& counted, const SymInt& bags) {
+  const SymInt positions = rows.sizes()[0];
+  const SymInt columns = rows.sizes()[1];
+  const Tensor none = l.b.Literal(positions);
+  Tensor member = l.b.Eq(l.b.View(bag, {SymInt(1), positions}), l.b.Iota(0, DType::kInt64, {bags, SymInt(1)}));
+  if (counted.defined()) member = l.b.And(member, l.b.View(counted, {SymInt(1), positions}));
+  const Tensor place = l.b.Iota(1, DType::kInt64, {bags, positions});
+  const Tensor first = l.b.Reduce(serialization::FN_REDUCE_MIN, l.b.Select(member, place, none), {1});
+
+  const Tensor lowest = l.b.Literal(-std::numeric_limits<double>::infinity());
+  const Tensor is_nan = l.b.Unary(serialization::FN_ISNAN, rows);
+  const Tensor value = l.b.View(l.b.Select(is_nan, lowest, rows), {SymInt(1), positions, columns});
+  const Tensor inside = l.b.View(member, {bags, positions, SymInt(1)});
+  const Tensor most = l.b.ReduceMax(l.b.Select(inside, value, lowest), {1});
+  const Tensor hit = l.b.And(inside, l.b.Eq(value, most));
+  const Tensor place_in_bag = l.b.Iota(1, DType::kInt64, {bags, positions, columns});
+  Tensor found = l.b.Reduce(serialization::FN_REDUCE_MIN, l.b.Select(hit, place_in_bag, none), {1});
+  found = l.b.View(found, {bags, columns});
+
+  const Tensor last = l.b.Literal(positions - SymInt(1));
+  const Tensor is_empty = l.b.Eq(first, none);
+  const Tensor begins_with_nan = l.b.Gather(is_nan, l.b.View(l.b.Minimum(first, last), {bags}), 0);
+  found = l.b.Minimum(l.b.Select(begins_with_nan, first, found), last);
+  const Tensor element = found * l.b.Literal(columns) + l.b.Iota(1, DType::kInt64, {bags, columns});
+  const Tensor values = l.b.Gather(l.b.View(rows, {positions * columns}), element, 0);
+  const Tensor row = l.b.Gather(l.b.Cast(indices, DType::kInt64), found, 0);
+  return {l.b.Select(is_empty, l.b.Literal(0.0), values), l.b.Select(is_empty, l.b.Literal(SymInt(0)), row)};
+}
+
 // (weight, indices, offsets, scale_grad_by_freq, mode, sparse,
 // per_sample_weights, include_last_offset, padding_idx) -> output, offset2bag,
 // bag_size, max_indices
@@ -60,7 +110,6 @@ absl::Status LowerEmbeddingBag(Lowering& l) {
   const Tensor indices = l.b.CheckedIndex(l.tensor(1), table.sizes()[0]);
   Tensor offsets = l.b.CheckedIndex(l.tensor(2), indices.sizes()[0] + SymInt(1));
   const Mode mode = static_cast<Mode>(l.integer(4));
-  if (mode == Mode::kMax) return l.Unsupported("mode max");
   if (l.flag(7)) offsets = l.b.Slice(offsets, 0, 0, offsets.sizes()[0] - SymInt(1), 1);
   const SymInt bags = l.result().sizes[0];
   const DType dtype = l.result().dtype;
@@ -71,21 +120,39 @@ absl::Status LowerEmbeddingBag(Lowering& l) {
   Tensor rows = l.b.Gather(table, indices, 0);
   const Tensor weight = WeightOfPosition(l, mode, bag, sizes, counted, per_sample, dtype);
   if (weight.defined()) rows = rows * Column(l, weight);
-  const Tensor output = l.b.ScatterAdd(rows, bag, Tensor(), 0, -1, l.result().sizes);
+  LargestOfBags largest;
+  if (mode == Mode::kMax && !(indices.sizes()[0] == SymInt(0))) {
+    largest = LargestOf(l, rows, indices, bag, counted, bags);
+  }
+  const Tensor output =
+      largest.values.defined() ? largest.values : l.b.ScatterAdd(rows, bag, Tensor(), 0, -1, l.result().sizes);
 
-  // Only the backward uses the other results, and it recomputes them from the offsets, because
-  // LibTorch leaves some of them empty.
+  // Only the backward uses the other results. Without the rows of mode max, it recomputes them from the offsets,
+  // because LibTorch leaves some of them empty.
   std::vector<Tensor> results = {output};
   for (int k = 1; k < 4; ++k) {
     if (!l.has_result(k)) {
       results.push_back(Tensor());
     } else if (k == 2 && l.result(2).sizes == SymIntVector{bags}) {
       results.push_back(l.b.Cast(sizes, l.result(2).dtype));
+    } else if (k == 3 && largest.rows.defined()) {
+      results.push_back(l.b.Cast(largest.rows, l.result(3).dtype));
     } else {
       results.push_back(l.b.Full(l.b.Literal(SymInt(0)), l.result(k).dtype, l.result(k).sizes));
     }
   }
   return l.ReturnAll(results);
+}
+
+// Adds the gradient of each element of a bag with positions to the row it is from.
+absl::Status ReturnGradientOfLargest(Lowering& l) {
+  const Tensor grad = l.tensor(0);
+  const SymIntVector& sizes = l.result().sizes;
+  const Tensor is_empty = l.b.Eq(Column(l, l.tensor(4)), l.b.Literal(SymInt(0)));
+  const Tensor kept = l.b.Select(is_empty, l.b.Literal(0.0), grad);
+  const Tensor position = FlatPositions(l, l.tensor(5), sizes, 0);
+  const SymIntVector flat = {NumElementsOf(sizes)};
+  return l.Return(l.b.View(l.b.ScatterAdd(kept, position, Tensor(), 0, -1, flat), sizes));
 }
 
 // (grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights,
@@ -94,9 +161,8 @@ absl::Status LowerEmbeddingBagBackward(Lowering& l) {
   const Tensor grad = l.tensor(0);
   const Tensor indices = l.b.CheckedIndex(l.tensor(1), l.result().sizes[0]);
   const Mode mode = static_cast<Mode>(l.integer(8));
-  if (mode == Mode::kMax) return l.Unsupported("mode max");
-  if (l.flag(7)) return l.Unsupported("scale_grad_by_freq");
   if (l.flag(9)) return l.Unsupported("sparse gradients");
+  if (mode == Mode::kMax) return ReturnGradientOfLargest(l);
   const SymInt bags = grad.sizes()[0];
   const Tensor offsets = l.b.Slice(l.tensor(2), 0, 0, bags, 1);
   const Tensor bag = BagOf(l, indices, offsets);
@@ -105,6 +171,7 @@ absl::Status LowerEmbeddingBagBackward(Lowering& l) {
   Tensor rows = l.b.Gather(grad, bag, 0);
   const Tensor weight = WeightOfPosition(l, mode, bag, sizes, counted, l.optional_tensor(10), grad.dtype());
   if (weight.defined()) rows = rows * Column(l, weight);
+  if (l.flag(7)) rows = rows * Column(l, ReciprocalCounts(l, indices, l.result().sizes[0], grad.dtype()));
   return l.Return(l.b.ScatterAdd(rows, indices, Tensor(), 0, -1, l.result().sizes));
 }
 

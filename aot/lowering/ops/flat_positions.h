@@ -16,6 +16,10 @@ namespace cotan::aot {
 // dimensions, as in aten::gather. i64, with the sizes of `index`.
 Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim);
 
+// Returns, for each element of `index` (checked, in [0, size)), 1 / the number of elements that are equal to it: the
+// factor of gradients with scale_grad_by_freq. In `dtype`, with the sizes of `index`.
+Tensor ReciprocalCounts(Lowering& l, const Tensor& index, const SymInt& size, DType dtype);
+
 }  // namespace cotan::aot
 
 #endif  // COTAN_AOT_LOWERING_OPS_FLAT_POSITIONS_H_

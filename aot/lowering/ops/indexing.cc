@@ -39,9 +39,11 @@ absl::Status LowerEmbedding(Lowering& l) {
 
 // (grad, indices, num_weights, padding_idx, scale_grad_by_freq)
 absl::Status LowerEmbeddingBackward(Lowering& l) {
-  if (l.flag(4)) return l.Unsupported("scale_grad_by_freq");
   const SymIntVector& sizes = l.result().sizes;
-  return l.Return(l.b.ScatterAdd(l.tensor(0), IndexInto(l, 1, sizes, 0), Tensor(), 0, l.integer(3), sizes));
+  const Tensor index = IndexInto(l, 1, sizes, 0);
+  Tensor rows = l.tensor(0);
+  if (l.flag(4)) rows = rows * l.b.Unsqueeze(ReciprocalCounts(l, index, sizes[0], rows.dtype()), index.rank());
+  return l.Return(l.b.ScatterAdd(rows, index, Tensor(), 0, l.integer(3), sizes));
 }
 
 absl::Status LowerIndexSelect(Lowering& l) {
@@ -76,18 +78,20 @@ absl::Status LowerGather(Lowering& l) {
   return l.Return(GatherAlong(l, x, index, dim));
 }
 
+// Returns x, or a vector of its element if it has no dimensions.
+Tensor AtLeastVector(Lowering& l, const Tensor& x) { return x.rank() == 0 ? l.b.View(x, {SymInt(1)}) : x; }
+
 // (self, dim, index, src)
 absl::Status LowerScatterAdd(Lowering& l) {
-  const Tensor x = l.tensor(0);
-  if (x.rank() == 0 || l.tensor(2).rank() == 0) return l.Unsupported("a tensor without dimensions");
+  const Tensor x = AtLeastVector(l, l.tensor(0));
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
-  const Tensor index = IndexInto(l, 2, x.sizes(), dim);
-  Tensor source = l.tensor(3);
+  const Tensor index = l.b.CheckedIndex(AtLeastVector(l, l.tensor(2)), x.sizes()[static_cast<size_t>(dim)]);
+  Tensor source = AtLeastVector(l, l.tensor(3));
   for (int64_t d = 0; d < source.rank(); ++d)
     source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
   const Tensor position = FlatPositions(l, index, x.sizes(), dim);
   const SymIntVector flat = {NumElementsOf(x.sizes())};
-  return l.Return(l.b.View(l.b.ScatterAdd(source, position, l.b.View(x, flat), 0, -1, flat), x.sizes()));
+  return l.Return(l.b.View(l.b.ScatterAdd(source, position, l.b.View(x, flat), 0, -1, flat), l.result().sizes));
 }
 
 // Overwriting ---------------------------------------------------------------------
@@ -469,6 +473,7 @@ constexpr OpRow kRows[] = {
     Row("aten.index_fill.int_Tensor", LowerIndexFill),
     Row("aten.index_put.default", LowerIndexPut),
     Row("aten.index_select.default", LowerIndexSelect),
+    Row("aten.isin.Scalar_Tensor", LowerIsIn),
     Row("aten.isin.Tensor_Scalar", LowerIsIn),
     Row("aten.isin.Tensor_Tensor", LowerIsIn),
     Row("aten.put.default", LowerPut),

@@ -102,19 +102,25 @@ absl::Status LowerWhere(Lowering& l) {
 
 absl::Status LowerMaskedFill(Lowering& l) { return l.Return(l.b.Select(l.tensor(1), l.operand(2), l.operand(0))); }
 
+// Returns the largest finite number of a floating point dtype.
+double LargestOf(DType dtype) {
+  if (dtype == DType::kFloat16) return 65504.0;
+  if (dtype == DType::kBFloat16) return std::ldexp(255.0, 120);  // 8 ones, of 128 powers of two
+  return dtype == DType::kFloat64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+}
+
 absl::Status LowerNanToNum(Lowering& l) {
-  const Tensor x = l.operand(0);
-  if (!IsFloatingPoint(x.dtype())) return l.Return(x);
-  const double largest =
-      x.dtype() == DType::kFloat64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-  if (ByteSize(x.dtype()) < 4) return l.Unsupported("half precision");
+  const Tensor x = l.wide(0);
+  const DType dtype = l.result().dtype;
+  if (!IsFloatingPoint(dtype)) return l.Return(l.operand(0));
+  const double largest = LargestOf(dtype);
   const Tensor nan = l.b.Literal(l.is_none(1) ? 0.0 : l.number(1));
   const Tensor high = l.b.Literal(l.is_none(2) ? largest : l.number(2));
   const Tensor low = l.b.Literal(l.is_none(3) ? -largest : l.number(3));
   const Tensor infinity = l.b.Literal(std::numeric_limits<double>::infinity());
   Tensor y = l.b.Select(l.b.Unary(serialization::FN_ISNAN, x), nan, x);
   y = l.b.Select(l.b.Eq(x, infinity), high, y);
-  return l.Return(l.b.Select(l.b.Eq(x, -infinity), low, y));
+  return l.ReturnCast({l.b.Select(l.b.Eq(x, -infinity), low, y)});
 }
 
 absl::Status LowerNanTest(Lowering& l, ScalarFn fn) {

@@ -69,12 +69,17 @@ struct Moments {
 absl::StatusOr<Moments> Variance(Lowering& l, const Tensor& x, absl::Span<const int64_t> dims,
                                  int correction_argument) {
   const double correction = l.is_none(correction_argument) ? 1 : l.number(correction_argument);
-  if (correction != std::floor(correction)) return l.Unsupported("a fractional correction");
-  const SymInt degrees =
-      SymInt::Binary(SymInt::Kind::kMax, Count(l, x, dims) - SymInt(static_cast<int64_t>(correction)), 0);
+  const SymInt count = Count(l, x, dims);
+  Tensor degrees;
+  if (correction == std::floor(correction)) {
+    degrees =
+        l.b.Literal(SymInt::Binary(SymInt::Kind::kMax, count - SymInt(static_cast<int64_t>(correction)), SymInt(0)));
+  } else {
+    degrees = l.b.Maximum(l.b.Full(l.b.Literal(count), x.dtype(), {}) - l.b.Literal(correction), l.b.Literal(0.0));
+  }
   const Tensor mean = l.b.ReduceMean(x, dims);
   const Tensor centered = x - mean;
-  return Moments{mean, l.b.ReduceSum(centered * centered, dims) / l.b.Literal(degrees)};
+  return Moments{mean, l.b.ReduceSum(centered * centered, dims) / degrees};
 }
 
 absl::Status LowerVariance(Lowering& l, bool root, bool with_mean) {

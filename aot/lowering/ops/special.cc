@@ -3,6 +3,7 @@
 // Rows of less common scalar functions.
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
@@ -148,14 +149,20 @@ absl::Status LowerAngle(Lowering& l) {
 
 // Returns x rounded to multiples of `scale`, whose reciprocal is `inverse`, with the zero point
 // `zero`, and a mask that is true where the quantized value is in [first, last].
-absl::Status ReturnQuantized(Lowering& l, const Tensor& x, const Tensor& scale, const Tensor& inverse,
-                             const Tensor& zero, int range) {
+std::pair<Tensor, Tensor> Quantized(Lowering& l, const Tensor& x, const Tensor& scale, const Tensor& inverse,
+                                    const Tensor& zero, int range) {
   const Tensor first = l.b.Full(l.b.Literal(l.size(range)), x.dtype(), {});
   const Tensor last = l.b.Full(l.b.Literal(l.size(range + 1)), x.dtype(), {});
   const Tensor step = l.b.Unary(serialization::FN_ROUND, x * inverse) + zero;
   const Tensor inside = l.b.And(l.b.Ge(step, first), l.b.Le(step, last));
   const Tensor count = l.b.Minimum(l.b.Maximum(step, first), last) - zero;
-  return l.ReturnCast({l.b.Cast(count, scale.dtype()) * scale, inside});
+  return {l.b.Cast(count, scale.dtype()) * scale, inside};
+}
+
+absl::Status ReturnQuantized(Lowering& l, const Tensor& x, const Tensor& scale, const Tensor& inverse,
+                             const Tensor& zero, int range) {
+  const auto [rounded, inside] = Quantized(l, x, scale, inverse, zero, range);
+  return l.ReturnCast({rounded, inside});
 }
 
 // (self, scale, zero_point, quant_min, quant_max); the scale counts as f32.
@@ -164,6 +171,18 @@ absl::Status LowerFakeQuantize(Lowering& l) {
   const auto scale = static_cast<float>(l.number(1));
   const Tensor zero = l.b.Full(l.literal(2), x.dtype(), {});
   return ReturnQuantized(l, x, l.b.Full(Number(l, scale), DType::kFloat32, {}), Number(l, 1 / scale), zero, 3);
+}
+
+// (self, scale, zero_point, fake_quant_enabled, quant_min, quant_max), the second to the fourth of one element.
+absl::Status LowerFakeQuantizeByTensors(Lowering& l) {
+  const Tensor x = l.wide(0);
+  const Tensor scale = l.b.Cast(l.b.View(l.tensor(1), {}), DType::kFloat32);
+  const Tensor zero = l.b.Cast(l.b.View(l.tensor(2), {}), x.dtype());
+  const Tensor enabled = l.b.Ne(l.b.View(l.tensor(3), {}), l.b.Literal(SymInt(0)));
+  const Tensor inverse = l.b.Cast(l.b.Unary(serialization::FN_RECIPROCAL, scale), x.dtype());
+  const auto [rounded, inside] = Quantized(l, x, scale, inverse, zero, 4);
+  const Tensor all = l.b.Full(l.b.Literal(SymInt(1)), DType::kBool, {});
+  return l.ReturnCast({l.b.Select(enabled, l.b.Cast(rounded, x.dtype()), x), l.b.Select(enabled, inside, all)});
 }
 
 // (self, scale, zero_point, axis, quant_min, quant_max)
@@ -195,6 +214,8 @@ constexpr OpRow kRows[] = {
     Row("aten.bitwise_right_shift.Scalar_Tensor", LowerOfWhole<serialization::FN_SHIFT_RIGHT>),
     Row("aten.bitwise_xor.Scalar_Tensor", LowerOfWhole<serialization::FN_XOR>),
     Row("aten.conj_physical.default", [](Lowering& l) { return l.Return(l.operand(0)); }),
+    OpRow{"aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default", OpFamily::kComposite,
+          LowerFakeQuantizeByTensors},
     OpRow{"aten.fake_quantize_per_channel_affine_cachemask.default", OpFamily::kComposite, LowerFakeQuantizePerChannel},
     OpRow{"aten.fake_quantize_per_tensor_affine_cachemask.default", OpFamily::kComposite, LowerFakeQuantize},
     Row("aten.gcd.default", LowerGcd),

@@ -239,6 +239,16 @@ std::vector<ConfCase> IndexCases() {
            [](Tensors in) -> Tensors {
              return {std::get<0>(at::embedding_bag(in[0], in[1], in[2], /*scale_grad_by_freq=*/false, /*mode=*/2))};
            }),
+      Case("largest_of_bags_with_padding", table_and_rows,
+           [](Tensors in) -> Tensors {
+             return {std::get<0>(at::embedding_bag(in[0], in[1], in[2], /*scale_grad_by_freq=*/false, /*mode=*/2,
+                                                   /*sparse=*/false, {}, /*include_last_offset=*/false,
+                                                   /*padding_idx=*/4))};
+           }),
+      Case("gradients_of_bags_are_scaled_by_their_count", table_and_rows,
+           [](Tensors in) -> Tensors {
+             return {std::get<0>(at::embedding_bag(in[0], in[1], in[2], /*scale_grad_by_freq=*/true, /*mode=*/1))};
+           }),
       Case("number_is_scattered_and_added", two_numbers,
            [](Tensors in) -> Tensors { return {at::scatter_add(in[0], 0, at::zeros({}, at::kLong), in[1])}; }),
   };
