@@ -59,8 +59,9 @@ using OptionalLayout = std::optional<at::Layout>;
 using OptionalDevice = std::optional<at::Device>;
 using OptionalFormat = std::optional<at::MemoryFormat>;
 
-// Draws have 24 random bits.
-constexpr int64_t kMaxIntegerRange = int64_t{1} << 24;
+// Draws have 24 random bits, and pairs of draws have 48.
+constexpr uint64_t kMaxRangeOfOneDraw = uint64_t{1} << 24;
+constexpr uint64_t kMaxIntegerRange = uint64_t{1} << 48;
 
 at::Tensor RandomUniformCpu(const at::Tensor& state, c10::SymIntArrayRef size, int64_t slice) {
   at::Tensor result = at::empty(C10_AS_INTARRAYREF_SLOW(size), at::TensorOptions(at::kFloat));
@@ -101,10 +102,18 @@ at::Tensor Normal(at::IntArrayRef sizes, at::ScalarType dtype) {
   return (radius * at::cos(angle)).to(dtype);
 }
 
-at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, int64_t high) {
-  if (high - low > kMaxIntegerRange) {
-    CurrentRecorder()->ReportUnsupported("aten.randint", "its range is wider than 2^24");
-  }
+// Returns integers in [low, high) by two draws per element.
+at::Tensor WideIntegers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, uint64_t range) {
+  const at::Tensor fine = Draw(sizes).to(at::kDouble) * (1 / static_cast<double>(kMaxRangeOfOneDraw));
+  const at::Tensor draws = Draw(sizes).to(at::kDouble) + fine;
+  return (at::floor(draws * static_cast<double>(range)).to(at::kLong) + low).to(dtype);
+}
+
+at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, int64_t high,
+                    const char* op = "aten.randint") {
+  const uint64_t range = high > low ? static_cast<uint64_t>(high) - static_cast<uint64_t>(low) : 0;
+  if (range > kMaxIntegerRange) CurrentRecorder()->ReportUnsupported(op, "its range is wider than 2^48");
+  if (range > kMaxRangeOfOneDraw) return WideIntegers(sizes, dtype, low, range);
   return (at::floor(Draw(sizes) * static_cast<double>(high - low)) + low).to(dtype);
 }
 
@@ -405,6 +414,62 @@ at::Tensor Multinomial(const at::Tensor& self, c10::SymInt num_samples, bool rep
   return is_row ? drawn.squeeze(0) : drawn;
 }
 
+at::Tensor& RReluInPlace(at::Tensor& self, const at::Scalar& lower, const at::Scalar& upper, bool training,
+                         OptionalGenerator generator) {
+  return self.copy_(RRelu(self.clone(), lower, upper, training, generator));
+}
+
+// Returns the limit of what random_() draws without a range: the largest integer up to which the dtype has all.
+int64_t LargestInteger(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kBool:
+      return 1;
+    case at::kByte:
+      return std::numeric_limits<uint8_t>::max();
+    case at::kChar:
+      return std::numeric_limits<int8_t>::max();
+    case at::kShort:
+      return std::numeric_limits<int16_t>::max();
+    case at::kInt:
+      return std::numeric_limits<int32_t>::max();
+    case at::kBFloat16:
+      return int64_t{1} << 8;
+    case at::kHalf:
+      return int64_t{1} << 11;
+    case at::kFloat:
+      return int64_t{1} << 24;
+    case at::kDouble:
+      return int64_t{1} << 53;
+    default:
+      return std::numeric_limits<int64_t>::max() - 1;
+  }
+}
+
+at::Tensor& RandomFromInPlace(at::Tensor& self, int64_t from, std::optional<int64_t> to, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.random_");
+  const int64_t end = to.has_value() ? *to : LargestInteger(self.scalar_type()) + 1;
+  TORCH_CHECK(from < end, "random_ expects a range that begins below its end, but got [", from, ", ", end, ")");
+  return self.copy_(Integers(self.sizes(), self.scalar_type(), from, end, "aten.random_"));
+}
+at::Tensor& RandomToInPlace(at::Tensor& self, int64_t to, OptionalGenerator generator) {
+  return RandomFromInPlace(self, 0, to, generator);
+}
+at::Tensor& RandomInPlace(at::Tensor& self, OptionalGenerator generator) {
+  return RandomFromInPlace(self, 0, std::nullopt, generator);
+}
+
+// The form of an op that writes to a copy of its argument.
+template <auto kInPlace>
+struct OutOfPlace;
+template <typename... Args, at::Tensor& (*kInPlace)(at::Tensor&, Args...)>
+struct OutOfPlace<kInPlace> {
+  static at::Tensor Call(const at::Tensor& self, Args... args) {
+    at::Tensor result = self.clone();
+    kInPlace(result, args...);
+    return result;
+  }
+};
+
 }  // namespace
 
 at::Tensor Dropout(const at::Tensor& input, double p) {
@@ -450,6 +515,19 @@ void AddRandomRewrites(torch::Library& library) {
   library.impl("cauchy_", CauchyInPlace);
   library.impl("geometric_", GeometricInPlace);
   library.impl("multinomial", Multinomial);
+  library.impl("rrelu_", RReluInPlace);
+  library.impl("random_", RandomInPlace);
+  library.impl("random_.from", RandomFromInPlace);
+  library.impl("random_.to", RandomToInPlace);
+  library.impl("random", OutOfPlace<RandomInPlace>::Call);
+  library.impl("random.from", OutOfPlace<RandomFromInPlace>::Call);
+  library.impl("random.to", OutOfPlace<RandomToInPlace>::Call);
+  library.impl("uniform", OutOfPlace<UniformInPlace>::Call);
+  library.impl("normal_functional", OutOfPlace<NormalInPlace>::Call);
+  library.impl("exponential", OutOfPlace<ExponentialInPlace>::Call);
+  library.impl("log_normal", OutOfPlace<LogNormalInPlace>::Call);
+  library.impl("cauchy", OutOfPlace<CauchyInPlace>::Call);
+  library.impl("geometric", OutOfPlace<GeometricInPlace>::Call);
 }
 
 void DefineRandomUniform(torch::Library& library) {

@@ -273,8 +273,10 @@ TEST(RandomOpsTest, OpsWithoutACounterBasedFormAreUnimplemented) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   EXPECT_THAT(error_of([&](const Tensors& in) -> Tensors { return {in[0] + at::rand({4}, generator)}; }),
               HasSubstr("aten.rand: it draws from a generator of its own"));
-  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {in[0] + at::randint(int64_t{1} << 30, {4})}; }),
-              HasSubstr("aten.randint: its range is wider than 2^24"));
+  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {in[0] + at::randint(int64_t{1} << 50, {4})}; }),
+              HasSubstr("aten.randint: its range is wider than 2^48"));
+  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {at::empty_like(in[0], at::kLong).random_()}; }),
+              HasSubstr("aten.random_: its range is wider than 2^48"));
 }
 
 }  // namespace

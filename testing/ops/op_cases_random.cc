@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <utility>
 
 #include "testing/ops/op_case_groups.h"
 
@@ -18,7 +19,9 @@ void AddDropouts(std::vector<OpCase>& cases) {
     }
   }
   cases.push_back({"native_dropout.default", {T({4, 6}), V(0.5), V(true)}});
-  cases.push_back({"rrelu.default", {T({4, 6}), Num(0.1), Num(0.3), V(true), None()}});
+  for (const char* op : {"rrelu.default", "rrelu_.default"}) {
+    cases.push_back({op, {T({4, 6}), Num(0.1), Num(0.3), V(true), None()}});
+  }
 }
 
 void AddDraws(std::vector<OpCase>& cases) {
@@ -27,12 +30,27 @@ void AddDraws(std::vector<OpCase>& cases) {
   cases.push_back({"bernoulli.Tensor", {T({3, 4}), Positive({3, 4}), None()}});
   cases.push_back({"bernoulli_.float", {T({3, 4}), V(0.3), None()}});
   cases.push_back({"bernoulli_.Tensor", {T({3, 4}), Positive({3, 4}), None()}});
-  cases.push_back({"uniform_.default", {T({3, 4}), V(-1.0), V(2.0), None()}});
-  cases.push_back({"normal_.default", {T({3, 4}), V(1.0), V(2.0), None()}});
-  cases.push_back({"exponential_.default", {T({3, 4}), V(0.5), None()}});
-  cases.push_back({"log_normal_.default", {T({3, 4}), V(0.5), V(0.25), None()}});
-  cases.push_back({"cauchy_.default", {T({3, 4}), V(0.5), V(2.0), None()}});
-  cases.push_back({"geometric_.default", {T({3, 4}), V(0.3), None()}});
+  for (const char* op : {"uniform_", "uniform"}) {
+    cases.push_back({std::string(op) + ".default", {T({3, 4}), V(-1.0), V(2.0), None()}});
+  }
+  for (const char* op : {"normal_", "normal_functional"}) {
+    cases.push_back({std::string(op) + ".default", {T({3, 4}), V(1.0), V(2.0), None()}});
+  }
+  for (const char* form : {"", "_"}) {
+    const auto add = [&](const std::string& op, std::vector<Arg> arguments) {
+      arguments.insert(arguments.begin(), T({3, 4}));
+      arguments.push_back(None());
+      const size_t dot = op.find('.');
+      cases.push_back({op.substr(0, dot) + form + op.substr(dot), std::move(arguments)});
+    };
+    add("exponential.default", {V(0.5)});
+    add("log_normal.default", {V(0.5), V(0.25)});
+    add("cauchy.default", {V(0.5), V(2.0)});
+    add("geometric.default", {V(0.3)});
+    add("random.default", {});
+    add("random.to", {V(7)});
+    add("random.from", {V(-2), V(100)});
+  }
   cases.push_back({"multinomial.default", {Positive({3, 4}), V(2), V(false), None()}});
   cases.push_back({"multinomial.default", {Positive({4}), V(9), V(true), None()}});
   cases.push_back({"normal.float_float", {V(1.0), V(2.0), Ints({3, 4}), None(), Dtype(), None(), None(), None()}});
@@ -74,6 +92,7 @@ std::vector<OpCase> RandomCases() {
       {"_embedding_bag.default",
        {T({10, 4}), Longs({1, 4, 4, 0}), Longs({0, 2}), V(false), V(0), V(false), None(), V(false), V(-1)}},
       {"empty.memory_format", {Ints({3, 4}), Dtype(), None(), None(), None(), None()}},
+      {"empty_permuted.default", {Ints({3, 4}), Ints({1, 0}), Dtype(), None(), None(), None()}},
       {"empty_strided.default", {Ints({3, 4}), Ints({4, 1}), Dtype(), None(), None(), None()}},
   };
   AddDropouts(cases);
