@@ -422,6 +422,20 @@ std::vector<Gradient> TakeGradients(Graph& graph) {
   return gradients;
 }
 
+// Returns the content that the update of a parameter starts from: what the graph has written to the parameter, which is
+// then no output of its own, or else the parameter's input.
+ValueId TakeContent(Graph& graph, const GraphInput& parameter) {
+  std::vector<GraphOutput>& outputs = graph.outputs();
+  const auto written = std::find_if(outputs.begin(), outputs.end(), [&](const GraphOutput& output) {
+    return output.kind == OutputKind::kMutatedInput &&
+           graph.inputs()[static_cast<size_t>(output.index)].value == parameter.value;
+  });
+  if (written == outputs.end()) return parameter.value;
+  const ValueId content = written->value;
+  outputs.erase(written);
+  return content;
+}
+
 }  // namespace
 
 absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph, UpdateSharing* sharing,
@@ -430,8 +444,8 @@ absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& 
   std::vector<Target> targets;
   Updater updater(config, sharing, parallel, &graph);
   for (const Gradient& gradient : gradients) {
-    targets.push_back(
-        {gradient.parameter.name, updater.Value(gradient.parameter.value), updater.Value(gradient.value)});
+    targets.push_back({gradient.parameter.name, updater.Value(TakeContent(graph, gradient.parameter)),
+                       updater.Value(gradient.value)});
   }
   return updater.Run(std::move(targets));
 }

@@ -3,6 +3,7 @@
 #include "aot/optimizer/optimizer.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "aot/ir/text.h"
@@ -55,6 +56,33 @@ TEST(AppendOptimizerTest, PlainSgdNeedsNoSlots) {
   EXPECT_EQ(StateNames(*states), (Names{"hyperparameter.lr.0", "hyperparameter.weight_decay.0"}));
   EXPECT_EQ(Updates(graph), (Names{"layer.bias", "layer.weight"}));
   for (const GraphOutput& output : graph.outputs()) EXPECT_NE(output.kind, OutputKind::kGradient);
+}
+
+TEST(AppendOptimizerTest, TheUpdateStartsFromWhatTheFunctionHasWritten) {
+  Graph graph = *ParseGraph(R"(graph @train_step {
+  %0: f32[4] = parameter 0 "weight"
+  %1: f32[4] = user_input 0 "x"
+  %2: f32[4] = cotan.expr(%0, %1) {
+    domain [4]
+    0: f32 = input 0
+    1: f32 = input 1
+    2: f32 = mul 0 1
+    store 2
+  }
+  mutated_input 0 "weight" = %2
+  gradient 0 "weight" = %1
+}
+)");
+  const absl::StatusOr<NewStates> states = AppendOptimizer({SgdOptions{.lr = 0.1}, {}, {}, {}}, graph);
+  ASSERT_TRUE(states.ok()) << states.status();
+  EXPECT_TRUE(VerifyGraph(graph).ok()) << VerifyGraph(graph);
+  ASSERT_EQ(graph.outputs().size(), 1u);
+  EXPECT_EQ(Updates(graph), (Names{"weight"}));
+  const ValueId given = graph.inputs()[0].value;
+  for (auto node = std::next(graph.nodes().begin()); node != graph.nodes().end(); ++node) {
+    const std::vector<ValueId> operands = TensorOperands(*node);
+    EXPECT_EQ(std::count(operands.begin(), operands.end(), given), 0) << PrintGraph(graph);
+  }
 }
 
 TEST(AppendOptimizerTest, MomentumAddsABufferPerParameterAndAStep) {
