@@ -10,6 +10,7 @@
 #include <ATen/ops/complex.h>
 #include <ATen/ops/conj_physical.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/conv1d.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/floor_divide.h>
 #include <ATen/ops/linalg_matrix_rank.h>
@@ -20,6 +21,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mvlgamma.h>
 #include <ATen/ops/nan_to_num.h>
+#include <ATen/ops/norm.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/scatter_reduce.h>
 #include <ATen/ops/sign.h>
@@ -167,6 +169,23 @@ at::Tensor& IndexReduceInPlace(at::Tensor& self, int64_t dim, const at::Tensor& 
   return self.copy_(IndexReduce(self, dim, index, source, reduce, include_self));
 }
 
+at::Tensor NormInDType(const at::Tensor& self, const std::optional<at::Scalar>& p, at::ScalarType dtype) {
+  return at::norm(self.to(dtype), p.value_or(2));
+}
+at::Tensor NormOfDimsInDType(const at::Tensor& self, const std::optional<at::Scalar>& p, at::IntArrayRef dim,
+                             bool keepdim, at::ScalarType dtype) {
+  return at::norm(self.to(dtype), p, dim, keepdim);
+}
+
+// A convolution of [steps, batch, channels] with [kernel, channels, outputs].
+at::Tensor ConvTbc(const at::Tensor& self, const at::Tensor& weight, const at::Tensor& bias, int64_t pad) {
+  TORCH_CHECK(self.dim() == 3 && weight.dim() == 3 && bias.dim() == 1, "conv_tbc: expected three dimensions of input ",
+              "and weight and one of bias, got sizes ", self.sizes(), ", ", weight.sizes(), " and ", bias.sizes());
+  const at::Tensor result = at::conv1d(self.permute({1, 2, 0}), weight.permute({2, 1, 0}), bias,
+                                       /*stride=*/at::IntArrayRef{1}, /*padding=*/at::IntArrayRef{pad});
+  return result.permute({2, 0, 1}).contiguous();
+}
+
 // LibTorch's kernel writes `out` in a way that functionalization does not see.
 template <typename Tolerance>
 at::Tensor& MatrixRankOut(const at::Tensor& self, Tolerance tolerance, bool hermitian, at::Tensor& out) {
@@ -199,6 +218,9 @@ void AddComposedRewrites(torch::Library& library) {
   library.impl("resolve_conj", ResolveConj);
   library.impl("view.dtype", ViewAsDType);
   library.impl("block_diag", BlockDiag);
+  library.impl("norm.ScalarOpt_dtype", NormInDType);
+  library.impl("norm.ScalarOpt_dim_dtype", NormOfDimsInDType);
+  library.impl("conv_tbc", ConvTbc);
   library.impl("linalg_matrix_rank.out", MatrixRankOut<double>);
   library.impl("linalg_matrix_rank.out_tol_tensor", MatrixRankOut<const at::Tensor&>);
   library.impl("index_reduce", IndexReduce);

@@ -13,8 +13,8 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of cov, polar, block_diag, index_reduce, and of in-place and out variants that LibTorch
-// cannot functionalize to a library for kRewriteKey.
+// Adds the rewrites of cov, polar, block_diag, index_reduce, conv_tbc, norm with a dtype, and of in-place and out
+// variants that LibTorch cannot functionalize to a library for kRewriteKey.
 void AddComposedRewrites(torch::Library& library);
 
 // Returns whether the conj bit of the tensor is set. A functional tensor does not have it; its proxy's real

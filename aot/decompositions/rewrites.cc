@@ -46,6 +46,7 @@
 #include "aot/decompositions/fourier_ops.h"
 #include "aot/decompositions/linalg_ops.h"
 #include "aot/decompositions/linear_adapters.h"
+#include "aot/decompositions/lookup_ops.h"
 #include "aot/decompositions/loss_ops.h"
 #include "aot/decompositions/number_ops.h"
 #include "aot/decompositions/polynomial_ops.h"
@@ -332,6 +333,7 @@ void RegisterRewrites() {
     AddDistanceRewrites(m);
     AddScatterRewrites(m);
     AddFourierRewrites(m);
+    AddLookupRewrites(m);
     AddLossRewrites(m);
     AddResizeRewrites(m);
     AddPoolingRewrites(m);

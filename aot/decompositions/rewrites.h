@@ -9,14 +9,16 @@
 //   _native_batch_norm_legit_functional -> _native_batch_norm_legit on copies of the statistics
 //   lstm, gru, rnn                  -> matmul, cotan::recurrent
 //   copy                            -> ops that LibTorch can differentiate
-//   logical_and_, abs_, ..., cov, polar, block_diag, index_reduce -> composed_ops.h
+//   logical_and_, abs_, ..., cov, polar, block_diag, index_reduce, conv_tbc -> composed_ops.h
 //   grid_sampler, affine_grid, max_unpool -> gathers, scatters (sampling_ops.h)
 //   cdist, pdist, weight_norm, renorm -> norms (distance_ops.h)
 //   scatter_reduce, masked_scatter, one_hot, histc, segment_reduce -> scatter_ops.h
+//   embedding_renorm, combinations, scatter with a reduction -> lookup_ops.h
 //   _upsample_*2d_aa                -> matrix products (resize_ops.h)
 //   fractional_max_pool             -> gathers (pooling_ops.h)
 //   special_*_polynomial_*          -> recurrences (polynomial_ops.h)
 //   _linalg_check_errors            -> an assertion (linalg_ops.h)
+//   matrix_exp, householder_product -> matrix products (linalg_ops.h)
 //   _fft_*                          -> matrix products (fourier_ops.h)
 //   ctc_loss, multi_margin_loss, multilabel_margin_loss -> loss_ops.h
 //   nonzero, masked_select, x[mask], unique, repeat_interleave -> cotan::leading_rows (data_size_ops.h)

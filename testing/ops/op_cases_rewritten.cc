@@ -48,6 +48,10 @@ void AddScatterReductions(std::vector<OpCase>& cases) {
     }
     cases.push_back({"scatter_reduce.two", {T({4, 5}), V(0), Index({6, 3}, 4), T({7, 4}), Text(reduce), V(true)}});
   }
+  for (const char* reduce : {"add", "multiply"}) {
+    cases.push_back({"scatter.reduce", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3}), Text(reduce)}});
+    cases.push_back({"scatter.value_reduce", {T({4, 5}), V(1), Index({4, 3}, 5), Num(0.5), Text(reduce)}});
+  }
 }
 
 // i64 of these sizes, with these elements.
@@ -144,6 +148,12 @@ void AddLinearAlgebra(std::vector<OpCase>& cases) {
   cases.push_back({"linalg_matrix_rank.out", {T({2, 4, 3}), V(1e-4), V(false), Longs({0, 0})}});
   cases.push_back({"linalg_matrix_rank.out_tol_tensor", {T({2, 4, 3}), Positive({2}), V(false), Longs({0, 0})}});
   cases.push_back({"cholesky_solve.default", {T({4, 2}), PositiveDefinite({4, 4}), V(false)}});
+  const Arg large = [](at::ScalarType dtype) { return (at::rand({2, 3, 3}) * 3 - 1).to(dtype); };
+  for (const Arg& matrix : {T({4, 4}), T({2, 3, 3}), T({2, 1, 1}), large}) {
+    cases.push_back({"linalg_matrix_exp.default", {matrix}});
+  }
+  cases.push_back({"linalg_householder_product.default", {T({5, 4}), Positive({3})}});
+  cases.push_back({"linalg_householder_product.default", {T({2, 4, 4}), T({2, 4})}});
 }
 
 void AddOrders(std::vector<OpCase>& cases) {
@@ -170,6 +180,9 @@ void AddInPlace(std::vector<OpCase>& cases) {
   cases.push_back(
       {"index_reduce_.default", {T({4, 3}), V(0), Longs({1, 3, 1, 0, 1}), T({5, 3}), Text("mean"), V(true)}});
   cases.push_back({"masked_scatter_.default", {T({4, 5}), Mask({4, 5}), T({20})}});
+  for (const char* op : {"embedding_renorm_.default", "embedding_renorm.default"}) {
+    cases.push_back({op, {T({5, 3}), Longs({4, 0, 4}), V(0.5), V(2.0)}});
+  }
 }
 
 void AddComplexParts(std::vector<OpCase>& cases) {
@@ -272,6 +285,11 @@ std::vector<OpCase> RewrittenCases() {
       {"upsample_nearest2d.vec", {T({2, 3, 4, 5}), None(), V(c10::IValue(std::vector<double>{2, 2}))}},
       {"view.dtype", {T({2, 3}), V(static_cast<int64_t>(at::kInt))}},
       {"var.dim", {T({4, 6}), Ints({1}), V(true), V(false)}},
+      {"combinations.default", {T({5}), V(3), V(false)}},
+      {"combinations.default", {T({3}), V(2), V(true)}},
+      {"conv_tbc.default", {T({7, 2, 3}), T({3, 3, 4}), T({4}), V(1)}},
+      {"norm.ScalarOpt_dtype", {T({4, 6}), Num(3), V(static_cast<int64_t>(at::kDouble))}},
+      {"norm.ScalarOpt_dim_dtype", {T({4, 6}), None(), Ints({1}), V(true), V(static_cast<int64_t>(at::kDouble))}},
   };
   AddGridSamplers(cases);
   AddDistances(cases);
