@@ -4,6 +4,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/_weight_norm.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
@@ -22,6 +23,7 @@
 #include <ATen/ops/mvlgamma.h>
 #include <ATen/ops/nan_to_num.h>
 #include <ATen/ops/norm.h>
+#include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/scatter_reduce.h>
 #include <ATen/ops/sign.h>
@@ -34,10 +36,12 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "aot/capture/dispatch_keys.h"
 #include "aot/capture/proxy_tensor.h"
+#include "aot/decompositions/zero_gradient.h"
 
 namespace cotan::aot {
 namespace {
@@ -177,6 +181,12 @@ at::Tensor NormOfDimsInDType(const at::Tensor& self, const std::optional<at::Sca
   return at::norm(self.to(dtype), p, dim, keepdim);
 }
 
+// The second result is for LibTorch's backward, which has no gradient of it.
+std::tuple<at::Tensor, at::Tensor> WeightNormInterface(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
+  const at::Tensor norm = at::norm_except_dim(v.detach(), 2, dim);
+  return {at::_weight_norm(v, g, dim), WithZeroGradient(norm, v)};
+}
+
 // A convolution of [steps, batch, channels] with [kernel, channels, outputs].
 at::Tensor ConvTbc(const at::Tensor& self, const at::Tensor& weight, const at::Tensor& bias, int64_t pad) {
   TORCH_CHECK(self.dim() == 3 && weight.dim() == 3 && bias.dim() == 1, "conv_tbc: expected three dimensions of input ",
@@ -220,6 +230,7 @@ void AddComposedRewrites(torch::Library& library) {
   library.impl("block_diag", BlockDiag);
   library.impl("norm.ScalarOpt_dtype", NormInDType);
   library.impl("norm.ScalarOpt_dim_dtype", NormOfDimsInDType);
+  library.impl("_weight_norm_interface", WeightNormInterface);
   library.impl("conv_tbc", ConvTbc);
   library.impl("linalg_matrix_rank.out", MatrixRankOut<double>);
   library.impl("linalg_matrix_rank.out_tol_tensor", MatrixRankOut<const at::Tensor&>);

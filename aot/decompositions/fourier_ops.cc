@@ -3,9 +3,16 @@
 #include "aot/decompositions/fourier_ops.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_fft_c2c.h>
+#include <ATen/ops/_fft_c2r.h>
+#include <ATen/ops/abs.h>
 #include <ATen/ops/complex.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ge.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/unfold_backward.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/StringUtil.h>
@@ -13,9 +20,11 @@
 
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <vector>
 
 #include "aot/capture/dispatch_keys.h"
+#include "aot/capture/effects.h"
 #include "aot/capture/recorder.h"
 
 namespace cotan::aot {
@@ -130,12 +139,55 @@ at::Tensor ComplexToReal(const at::Tensor& self, at::IntArrayRef dims, int64_t n
   return result * ScaleOf(normalization, elements * static_cast<double>(n));
 }
 
+// Returns the window in the middle of n elements. Without a window all of its elements are 1.
+at::Tensor PaddedWindow(const std::optional<at::Tensor>& window, int64_t width, int64_t n, at::ScalarType dtype) {
+  const bool is_given = window.has_value() && window->defined();
+  const at::Tensor values = is_given ? *window : at::ones({width}, at::TensorOptions(dtype));
+  TORCH_CHECK(values.dim() == 1 && values.size(0) == width, "istft: the window has sizes ", values.sizes(),
+              ", expected a vector of ", width);
+  const int64_t before = (n - width) / 2;
+  return width == n ? values : at::constant_pad_nd(values, {before, n - width - before});
+}
+
+// Adds the windowed frames up and divides by the sum of the squared windows, which LibTorch reads.
+at::Tensor InverseShortTime(const at::Tensor& self, int64_t n, std::optional<int64_t> hop_length,
+                            std::optional<int64_t> win_length, const std::optional<at::Tensor>& window, bool center,
+                            bool normalized, std::optional<bool> onesided, std::optional<int64_t> length,
+                            bool return_complex) {
+  const int64_t hop = hop_length.value_or(n / 4), width = win_length.value_or(n);
+  TORCH_CHECK(self.is_complex() && (self.dim() == 2 || self.dim() == 3) && self.numel() > 0, "istft: the input has ",
+              "sizes ", self.sizes(), " and dtype ", self.scalar_type(), "; it takes two or three complex dimensions");
+  TORCH_CHECK(0 < hop && hop <= width && width <= n, "istft: expected 0 < hop_length <= win_length <= n_fft, got ", hop,
+              ", ", width, ", ", n);
+  const bool is_half = onesided.value_or(self.size(-2) != n);
+  TORCH_CHECK(self.size(-2) == (is_half ? n / 2 + 1 : n) && !(is_half && return_complex), "istft: the input has ",
+              self.size(-2), " frequencies for n_fft = ", n);
+  const at::Tensor padded = PaddedWindow(window, width, n, c10::toRealValueType(self.scalar_type()));
+  TORCH_CHECK(return_complex || !padded.is_complex(), "istft: a complex window needs return_complex");
+  const at::Tensor spectrum = (self.dim() == 2 ? self.unsqueeze(0) : self).transpose(1, 2);
+  const int64_t frames = spectrum.size(1), count = n + hop * (frames - 1);
+  const int64_t normalization = normalized ? 1 : 2;  // by the root of n, by n
+  const at::Tensor parts = return_complex ? at::_fft_c2c(spectrum, {2}, normalization, /*forward=*/false)
+                                          : at::_fft_c2r(spectrum.slice(2, 0, n / 2 + 1), {2}, normalization, n);
+  const at::Tensor sum = at::unfold_backward(parts * padded, {spectrum.size(0), count}, 1, n, hop);
+  const at::Tensor squares = (padded * padded).expand({1, frames, n});
+  const at::Tensor weight = at::unfold_backward(squares, {1, count}, 1, n, hop);
+  const int64_t start = center ? n / 2 : 0;
+  const int64_t end = length.has_value() ? start + *length : count - start;
+  const at::Tensor envelope = weight.slice(1, start, end);
+  Assert(at::ge(at::abs(envelope), 1e-11), "istft", "the windows do not cover all elements of the result");
+  at::Tensor result = sum.slice(1, start, end) / envelope;
+  if (self.dim() == 2) result = result.squeeze(0);
+  return end > count ? at::constant_pad_nd(result, {0, end - count}) : result;
+}
+
 }  // namespace
 
 void AddFourierRewrites(torch::Library& library) {
   library.impl("_fft_r2c", RealToComplex);
   library.impl("_fft_c2c", ComplexToComplex);
   library.impl("_fft_c2r", ComplexToReal);
+  library.impl("istft", InverseShortTime);
 }
 
 }  // namespace cotan::aot

@@ -10,7 +10,7 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of _fft_r2c, _fft_c2r and _fft_c2c to a library for kRewriteKey. The cost is quadratic
+// Adds the rewrites of _fft_r2c, _fft_c2r, _fft_c2c and istft to a library for kRewriteKey. The cost is quadratic
 // in the size of a transformed dimension, which is limited to 4096.
 void AddFourierRewrites(torch::Library& library);
 

@@ -3,6 +3,7 @@
 #include "aot/decompositions/lookup_ops.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/bincount.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -18,6 +19,7 @@
 #include <torch/library.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -93,11 +95,31 @@ at::Tensor ScatterReducingNumber(const at::Tensor& self, int64_t dim, const at::
   return ScatterReducing(self, dim, index, at::full(index.sizes(), value, self.options()), reduce);
 }
 
+// With a minlength, the number of bins is that; an element beyond ends the call with an error. Not differentiable.
+at::Tensor Bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, c10::SymInt minlength) {
+  const int64_t bins = minlength.expect_int();
+  if (bins == 0) {
+    const c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+    return at::bincount(self, weights, bins);
+  }
+  TORCH_CHECK(bins > 0 && self.dim() == 1 && at::isIntegralType(self.scalar_type(), /*includeBool=*/false),
+              "bincount: expected a vector of integers and minlength >= 0, got sizes ", self.sizes(), " of ",
+              self.scalar_type(), " and ", bins);
+  at::Tensor counts = at::ones(self.sizes(), at::TensorOptions(at::kLong));
+  if (weights.has_value() && weights->defined()) {
+    TORCH_CHECK(weights->sizes() == self.sizes(), "bincount: the weights have sizes ", weights->sizes(),
+                ", the input has ", self.sizes());
+    counts = weights->detach().to(weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble);
+  }
+  return at::zeros({bins}, counts.options()).scatter_add(0, self.to(at::kLong), counts);
+}
+
 }  // namespace
 
 void AddLookupRewrites(torch::Library& library) {
   library.impl("embedding_renorm", Renormed);
   library.impl("embedding_renorm_", RenormInPlace);
+  library.impl("bincount", Bincount);
   library.impl("combinations", Combinations);
   library.impl("scatter.reduce", ScatterReducing);
   library.impl("scatter.value_reduce", ScatterReducingNumber);

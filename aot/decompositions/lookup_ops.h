@@ -10,7 +10,8 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of embedding_renorm, combinations, and scatter with a reduction to a library for kRewriteKey.
+// Adds the rewrites of embedding_renorm, combinations, scatter with a reduction, and bincount with a minlength to a
+// library for kRewriteKey.
 void AddLookupRewrites(torch::Library& library);
 
 }  // namespace cotan::aot

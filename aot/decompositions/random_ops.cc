@@ -421,28 +421,12 @@ at::Tensor& RReluInPlace(at::Tensor& self, const at::Scalar& lower, const at::Sc
 
 // Returns the limit of what random_() draws without a range: the largest integer up to which the dtype has all.
 int64_t LargestInteger(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kBool:
-      return 1;
-    case at::kByte:
-      return std::numeric_limits<uint8_t>::max();
-    case at::kChar:
-      return std::numeric_limits<int8_t>::max();
-    case at::kShort:
-      return std::numeric_limits<int16_t>::max();
-    case at::kInt:
-      return std::numeric_limits<int32_t>::max();
-    case at::kBFloat16:
-      return int64_t{1} << 8;
-    case at::kHalf:
-      return int64_t{1} << 11;
-    case at::kFloat:
-      return int64_t{1} << 24;
-    case at::kDouble:
-      return int64_t{1} << 53;
-    default:
-      return std::numeric_limits<int64_t>::max() - 1;
+  if (dtype == at::kBool) return 1;
+  if (at::isFloatingType(dtype)) {
+    return int64_t{1} << (dtype == at::kDouble ? 53 : dtype == at::kHalf ? 11 : dtype == at::kBFloat16 ? 8 : 24);
   }
+  const size_t bits = 8 * c10::elementSize(dtype) - (dtype == at::kByte ? 0 : 1);
+  return bits < 63 ? (int64_t{1} << bits) - 1 : std::numeric_limits<int64_t>::max() - 1;
 }
 
 at::Tensor& RandomFromInPlace(at::Tensor& self, int64_t from, std::optional<int64_t> to, OptionalGenerator generator) {

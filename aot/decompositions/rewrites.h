@@ -13,13 +13,13 @@
 //   grid_sampler, affine_grid, max_unpool -> gathers, scatters (sampling_ops.h)
 //   cdist, pdist, weight_norm, renorm -> norms (distance_ops.h)
 //   scatter_reduce, masked_scatter, one_hot, histc, segment_reduce -> scatter_ops.h
-//   embedding_renorm, combinations, scatter with a reduction -> lookup_ops.h
+//   embedding_renorm, combinations, scatter with a reduction, bincount -> lookup_ops.h
 //   _upsample_*2d_aa                -> matrix products (resize_ops.h)
 //   fractional_max_pool             -> gathers (pooling_ops.h)
 //   special_*_polynomial_*          -> recurrences (polynomial_ops.h)
 //   _linalg_check_errors            -> an assertion (linalg_ops.h)
 //   matrix_exp, householder_product -> matrix products (linalg_ops.h)
-//   _fft_*                          -> matrix products (fourier_ops.h)
+//   _fft_*, istft                   -> matrix products (fourier_ops.h)
 //   ctc_loss, multi_margin_loss, multilabel_margin_loss -> loss_ops.h
 //   nonzero, masked_select, x[mask], unique, repeat_interleave -> cotan::leading_rows (data_size_ops.h)
 //   ops of symbolic numbers         -> ops of tensors (number_ops.h)

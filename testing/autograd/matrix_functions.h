@@ -20,7 +20,7 @@ const CompiledFunction& Doubled();
 const CompiledFunction& TwiceAndThrice();
 // A copy of x.
 const CompiledFunction& Cloned();
-// Doubles x, which requires grad and is no leaf, in place. Has no results.
+// Doubles x, which requires grad and is not a leaf, in place. Returns nothing.
 const CompiledFunction& DoublesInPlace();
 
 // Returns a matrix of equal elements.

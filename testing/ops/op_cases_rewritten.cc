@@ -85,6 +85,11 @@ void AddTransforms(std::vector<OpCase>& cases) {
   const Arg spectrum = [](at::ScalarType dtype) { return at::fft_rfft(at::rand({3, 10}).to(dtype)); };
   cases.push_back({"_fft_c2r.default", {spectrum, Ints({1}), V(2), V(10)}});
   cases.push_back({"_fft_c2c.default", {spectrum, Ints({0, 1}), V(0), V(true)}});
+  const Arg frames = [](at::ScalarType dtype) { return at::fft_rfft(at::rand({2, 6, 16}).to(dtype)).transpose(1, 2); };
+  const Arg few = [](at::ScalarType dtype) { return at::fft_fft(at::rand({3, 8}).to(dtype)).transpose(0, 1); };
+  const Arg window = [](at::ScalarType dtype) { return at::hann_window(14, dtype); };
+  cases.push_back({"istft.default", {frames, V(16), V(4), V(14), window, V(true), V(false), None(), None(), V(false)}});
+  cases.push_back({"istft.default", {few, V(8), None(), None(), None(), V(true), V(true), V(false), V(9), V(false)}});
 }
 
 void AddAntialiasedResizes(std::vector<OpCase>& cases) {
@@ -243,6 +248,7 @@ std::vector<OpCase> RewrittenCases() {
       {"adaptive_avg_pool1d.default", {T({2, 3, 10}), Ints({4})}},
       {"_weight_norm.default", {T({4, 3, 2}), T({4, 1, 1}), V(0)}},
       {"_weight_norm.default", {T({5}), T({5}), V(0)}},
+      {"_weight_norm_interface.default", {T({4, 3, 2}), T({4, 1, 1}), V(0)}},
       {"einsum.default", {Text("bij,kj->bik"), List({T({2, 3, 4}), T({5, 4})}), None()}},
       {"renorm.default", {T({4, 5}), Num(2), V(0), Num(0.9)}},
       {"repeat_interleave.self_int", {T({4, 5}), V(3), V(1), None()}},
@@ -285,6 +291,8 @@ std::vector<OpCase> RewrittenCases() {
       {"upsample_nearest2d.vec", {T({2, 3, 4, 5}), None(), V(c10::IValue(std::vector<double>{2, 2}))}},
       {"view.dtype", {T({2, 3}), V(static_cast<int64_t>(at::kInt))}},
       {"var.dim", {T({4, 6}), Ints({1}), V(true), V(false)}},
+      {"bincount.default", {Index({20}, 5), None(), V(6)}},
+      {"bincount.default", {Index({20}, 5), Positive({20}), V(6)}},
       {"combinations.default", {T({5}), V(3), V(false)}},
       {"combinations.default", {T({3}), V(2), V(true)}},
       {"conv_tbc.default", {T({7, 2, 3}), T({3, 3, 4}), T({4}), V(1)}},
