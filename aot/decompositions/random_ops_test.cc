@@ -264,6 +264,26 @@ TEST(RandomOpsTest, ArgumentsOfDistributionsAreChecked) {
               HasSubstr("found std=-1"));
 }
 
+TEST(RandomOpsTest, WideRangesHaveMoreBitsThanOneDraw) {
+  constexpr int64_t kLow = -100, kHigh = int64_t{1} << 40;
+  const at::Tensor drawn = ResultOf(
+      [](const at::Tensor& x) { return at::randint_like(x, kLow, kHigh, at::TensorOptions(at::kLong)); }, {256});
+  EXPECT_GE(drawn.min().item<int64_t>(), kLow);
+  EXPECT_LT(drawn.max().item<int64_t>(), kHigh);
+  EXPECT_GT(drawn.max().item<int64_t>(), kHigh / 2);
+  EXPECT_TRUE(((drawn - kLow).remainder(1 << 16) != 0).any().item<bool>());
+}
+
+TEST(RandomOpsTest, RandomInPlaceDrawsWhatTheDtypeHas) {
+  for (const auto& [dtype, largest] : {std::pair(at::kBool, 1), std::pair(at::kByte, 255), std::pair(at::kChar, 127)}) {
+    const at::Tensor drawn = ResultOf(
+        [type = dtype](const at::Tensor& x) { return at::empty_like(x, at::TensorOptions(type)).random_(); }, {2048});
+    EXPECT_EQ(drawn.scalar_type(), dtype);
+    EXPECT_EQ(drawn.to(at::kLong).min().item<int64_t>(), 0);
+    EXPECT_EQ(drawn.to(at::kLong).max().item<int64_t>(), largest);
+  }
+}
+
 TEST(RandomOpsTest, OpsWithoutACounterBasedFormAreUnimplemented) {
   const auto error_of = [](const TensorFunction& function) {
     return std::string(TraceDraws(function, {at::ones({4})}).status().message());

@@ -59,6 +59,8 @@ std::vector<OpCase> KernelCases() {
       {"scatter_add.default", {T({}), V(0), V(at::zeros({}, at::kLong)), T({})}},
       {"scatter_add.default", {T({5}), V(0), V(at::full({}, 3, at::kLong)), T({})}},
       {"scatter.src", {T({}), V(0), V(at::zeros({}, at::kLong)), T({})}},
+      {"scatter.src", {T({5}), V(0), V(at::full({}, 3, at::kLong)), T({})}},
+      {"scatter.value", {T({}), V(0), V(at::zeros({}, at::kLong)), Num(0.5)}},
       {"scatter.src", {T({4, 5}), V(1), V(at::zeros({4, 0}, at::kLong)), T({4, 0})}},
       {"scatter.src", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3})}},
       {"scatter.src", {T({4, 5}), V(0), Index({3, 5}, 4), T({3, 5})}},

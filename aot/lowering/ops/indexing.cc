@@ -156,18 +156,15 @@ Tensor Flat(Lowering& l, const Tensor& x) { return l.b.View(x, {NumElementsOf(x.
 
 // (self, dim, index, src)
 absl::Status LowerScatter(Lowering& l) {
-  const Tensor x = l.tensor(0);
+  const Tensor x = AtLeastVector(l, l.tensor(0));
   Tensor source = l.tensor(3);
-  if (NumElementsOf(l.tensor(2).sizes()) == SymInt(0)) return l.Return(x);
-  if (x.rank() == 0 && l.tensor(2).rank() == 0) {  // the only index is 0
-    return l.Return(source.is_literal() ? l.b.Full(source, x.dtype(), {}) : l.b.Cast(source, x.dtype()));
-  }
-  if (x.rank() == 0 || l.tensor(2).rank() == 0) return l.Unsupported("a tensor without dimensions");
+  if (NumElementsOf(l.tensor(2).sizes()) == SymInt(0)) return l.Return(l.tensor(0));
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
-  const Tensor index = IndexInto(l, 2, x.sizes(), dim);
+  const Tensor index = l.b.CheckedIndex(AtLeastVector(l, l.tensor(2)), x.sizes()[static_cast<size_t>(dim)]);
   if (source.is_literal()) {
     source = l.b.Full(source, x.dtype(), index.sizes());
   } else {
+    source = AtLeastVector(l, source);
     for (int64_t d = 0; d < source.rank(); ++d) {
       source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
     }
@@ -175,7 +172,7 @@ absl::Status LowerScatter(Lowering& l) {
   const Tensor position = FlatPositions(l, index, x.sizes(), dim);
   const Tensor counts = LastOfEqual(l, position, dim);
   const Tensor result = OverwriteRows(l, Flat(l, x), Flat(l, source), Flat(l, position), Flat(l, counts), 0);
-  return l.Return(l.b.View(result, x.sizes()));
+  return l.Return(l.b.View(result, l.result().sizes));
 }
 
 // (self, src, size, stride, storage_offset). The elements of the view must not overlap.
