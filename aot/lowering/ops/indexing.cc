@@ -78,15 +78,20 @@ absl::Status LowerGather(Lowering& l) {
   return l.Return(GatherAlong(l, x, index, dim));
 }
 
-// Returns x, or a vector of its element if it has no dimensions.
-Tensor AtLeastVector(Lowering& l, const Tensor& x) { return x.rank() == 0 ? l.b.View(x, {SymInt(1)}) : x; }
+// Returns x, or a vector of its element if it has no dimensions. A literal becomes a vector of `dtype`.
+Tensor AtLeastVector(Lowering& l, const Tensor& x, DType dtype) {
+  if (x.is_literal()) return l.b.Full(x, dtype, {SymInt(1)});
+  return x.rank() == 0 ? l.b.View(x, {SymInt(1)}) : x;
+}
 
 // (self, dim, index, src)
 absl::Status LowerScatterAdd(Lowering& l) {
-  const Tensor x = AtLeastVector(l, l.tensor(0));
+  const DType dtype = l.result().dtype;
+  const Tensor x = AtLeastVector(l, l.tensor(0), dtype);
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
-  const Tensor index = l.b.CheckedIndex(AtLeastVector(l, l.tensor(2)), x.sizes()[static_cast<size_t>(dim)]);
-  Tensor source = AtLeastVector(l, l.tensor(3));
+  const Tensor index =
+      l.b.CheckedIndex(AtLeastVector(l, l.tensor(2), DType::kInt64), x.sizes()[static_cast<size_t>(dim)]);
+  Tensor source = AtLeastVector(l, l.tensor(3), dtype);
   for (int64_t d = 0; d < source.rank(); ++d)
     source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
   const Tensor position = FlatPositions(l, index, x.sizes(), dim);
@@ -156,15 +161,16 @@ Tensor Flat(Lowering& l, const Tensor& x) { return l.b.View(x, {NumElementsOf(x.
 
 // (self, dim, index, src)
 absl::Status LowerScatter(Lowering& l) {
-  const Tensor x = AtLeastVector(l, l.tensor(0));
+  const Tensor x = AtLeastVector(l, l.tensor(0), l.result().dtype);
+  const Tensor places = AtLeastVector(l, l.tensor(2), DType::kInt64);
   Tensor source = l.tensor(3);
-  if (NumElementsOf(l.tensor(2).sizes()) == SymInt(0)) return l.Return(l.tensor(0));
+  if (NumElementsOf(places.sizes()) == SymInt(0)) return l.Return(l.b.View(x, l.result().sizes));
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
-  const Tensor index = l.b.CheckedIndex(AtLeastVector(l, l.tensor(2)), x.sizes()[static_cast<size_t>(dim)]);
+  const Tensor index = l.b.CheckedIndex(places, x.sizes()[static_cast<size_t>(dim)]);
   if (source.is_literal()) {
     source = l.b.Full(source, x.dtype(), index.sizes());
   } else {
-    source = AtLeastVector(l, source);
+    source = AtLeastVector(l, source, x.dtype());
     for (int64_t d = 0; d < source.rank(); ++d) {
       source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
     }

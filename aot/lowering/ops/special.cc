@@ -176,9 +176,13 @@ absl::Status LowerFakeQuantize(Lowering& l) {
 // (self, scale, zero_point, fake_quant_enabled, quant_min, quant_max), the second to the fourth of one element.
 absl::Status LowerFakeQuantizeByTensors(Lowering& l) {
   const Tensor x = l.wide(0);
-  const Tensor scale = l.b.Cast(l.b.View(l.tensor(1), {}), DType::kFloat32);
-  const Tensor zero = l.b.Cast(l.b.View(l.tensor(2), {}), x.dtype());
-  const Tensor enabled = l.b.Ne(l.b.View(l.tensor(3), {}), l.b.Literal(SymInt(0)));
+  const auto element = [&](int i, DType dtype) {
+    const Tensor given = l.tensor(i);
+    return given.is_literal() ? l.b.Full(given, dtype, {}) : l.b.Cast(l.b.View(given, {}), dtype);
+  };
+  const Tensor scale = element(1, DType::kFloat32);
+  const Tensor zero = element(2, x.dtype());
+  const Tensor enabled = element(3, DType::kBool);
   const Tensor inverse = l.b.Cast(l.b.Unary(serialization::FN_RECIPROCAL, scale), x.dtype());
   const auto [rounded, inside] = Quantized(l, x, scale, inverse, zero, 4);
   const Tensor all = l.b.Full(l.b.Literal(SymInt(1)), DType::kBool, {});
