@@ -29,7 +29,10 @@ CallContext::CallContext(FunctionCore& of)
 bool CallContext::IsTracked(const DataMutation& write) const {
   if (!is_recorded || write.tangent < 0) return false;
   const Variable& target = argument(write.argument);
-  return !(target.requires_grad() && target.is_leaf());
+  if (!target.requires_grad() || !target.is_leaf()) return true;
+  // A traced leaf was written through a detached alias. One in place of another value is refused, as in eager mode.
+  const int input = function.argument_inputs[static_cast<size_t>(write.argument)];
+  return write.has_gradient && input >= 0 && !function.metadata.input(input).is_leaf;
 }
 
 bool CallContext::IsTracked(const MetadataMutation& change) const {

@@ -69,8 +69,8 @@ struct CallContext {
   const Variable& input(int index) const { return *inputs[static_cast<size_t>(index)]; }
   const Variable& argument(int index) const { return *program_arguments[static_cast<size_t>(index)]; }
   Tensor& result(int index) { return results[static_cast<size_t>(index)]; }
-  // Returns whether autograd tracks the write. Writes to leaves that require grad are untracked: a tracked one would
-  // have been rejected while tracing.
+  // Returns whether autograd tracks the write. A write to a leaf that requires grad is untracked if a leaf was traced,
+  // for a tracked one is refused while tracing.
   bool IsTracked(const DataMutation& write) const;
   // Returns whether autograd tracks the metadata mutation. Gradients may be disabled now and enabled by the traced
   // function.
