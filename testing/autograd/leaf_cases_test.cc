@@ -72,7 +72,8 @@ TEST(LeafCasesTest, ALeafMayHaveAnotherDTypeOfItsGradient) {
       Variable x = *Variable::Leaf(*Tensor::From<float>({0.5F, 3}, {2}));
       ASSERT_TRUE(x.SetGradDType(c.dtype).ok());
       EXPECT_EQ(x.grad_dtype(), c.dtype);
-      const auto in_double = autograd::ApplyFunction("ToDouble", {x}, {ToCotan(torch::tensor({0.5, 3.0}, torch::kDouble))}, pass);
+      const auto in_double =
+          autograd::ApplyFunction("ToDouble", {x}, {ToCotan(torch::tensor({0.5, 3.0}, torch::kDouble))}, pass);
       ASSERT_TRUE(in_double.ok()) << in_double.status();
       const absl::Status ran = autograd::Backward(f(*in_double), {ToCotan(torch::ones({2}))}, f.ops());
       ASSERT_TRUE(ran.ok()) << ran;
