@@ -5,19 +5,15 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/ceil.h>
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
-#include <ATen/ops/cos.h>
 #include <ATen/ops/cumsum.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/exp.h>
-#include <ATen/ops/floor.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/leaky_relu.h>
@@ -27,11 +23,9 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/searchsorted.h>
-#include <ATen/ops/sqrt.h>
 #include <ATen/ops/tan.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
@@ -48,7 +42,7 @@
 #include "aot/capture/dispatch_keys.h"
 #include "aot/capture/effects.h"
 #include "aot/capture/recorder.h"
-#include "base/philox.h"
+#include "aot/decompositions/random_draws.h"
 
 namespace cotan::aot {
 namespace {
@@ -58,67 +52,6 @@ using OptionalDtype = std::optional<at::ScalarType>;
 using OptionalLayout = std::optional<at::Layout>;
 using OptionalDevice = std::optional<at::Device>;
 using OptionalFormat = std::optional<at::MemoryFormat>;
-
-// Draws have 24 random bits, and pairs of draws have 48.
-constexpr uint64_t kMaxRangeOfOneDraw = uint64_t{1} << 24;
-constexpr uint64_t kMaxIntegerRange = uint64_t{1} << 48;
-
-at::Tensor RandomUniformCpu(const at::Tensor& state, c10::SymIntArrayRef size, int64_t slice) {
-  at::Tensor result = at::empty(C10_AS_INTARRAYREF_SLOW(size), at::TensorOptions(at::kFloat));
-  const int64_t* words = state.const_data_ptr<int64_t>();
-  const uint64_t seed = static_cast<uint64_t>(words[0]);
-  const uint64_t first = static_cast<uint64_t>(words[1]) + static_cast<uint64_t>(slice);
-  float* out = result.mutable_data_ptr<float>();
-  for (int64_t i = 0; i < result.numel(); ++i) {
-    const uint64_t index = static_cast<uint64_t>(i);
-    out[i] = UniformFloat(Philox(seed, first + index / 4).lane[index % 4]);
-  }
-  return result;
-}
-
-// Returns the next draws of the program, f32 in [0, 1).
-at::Tensor Draw(at::IntArrayRef sizes) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("cotan::random_uniform", "").typed<decltype(RandomUniformCpu)>();
-  Recorder& recorder = *CurrentRecorder();
-  const int64_t count = c10::multiply_integers(sizes);
-  if (count == 0) return at::zeros(sizes, at::kFloat);
-  const int64_t slice = recorder.TakeRandomSlice(count);
-  return op.call(recorder.rng_state, c10::fromIntArrayRefSlow(sizes), slice);
-}
-
-at::Tensor Uniform(at::IntArrayRef sizes, at::ScalarType dtype, double from = 0, double to = 1) {
-  at::Tensor result = Draw(sizes);
-  if (dtype == at::kDouble) result = result.to(dtype);
-  if (to - from != 1) result = result * (to - from);
-  if (from != 0) result = result + from;
-  return result.to(dtype);
-}
-
-// Returns standard normal draws, by the Box-Muller transform of two draws per element.
-at::Tensor Normal(at::IntArrayRef sizes, at::ScalarType dtype) {
-  const at::Tensor radius = at::sqrt(at::log1p(-Draw(sizes)) * -2.0);
-  const at::Tensor angle = Draw(sizes) * (2 * std::numbers::pi);
-  return (radius * at::cos(angle)).to(dtype);
-}
-
-// Returns integers in [low, high) by two draws per element.
-at::Tensor WideIntegers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, uint64_t range) {
-  const at::Tensor fine = Draw(sizes).to(at::kDouble) * (1 / static_cast<double>(kMaxRangeOfOneDraw));
-  const at::Tensor draws = Draw(sizes).to(at::kDouble) + fine;
-  return (at::floor(draws * static_cast<double>(range)).to(at::kLong) + low).to(dtype);
-}
-
-at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, int64_t high,
-                    const char* op = "aten.randint") {
-  const uint64_t range = high > low ? static_cast<uint64_t>(high) - static_cast<uint64_t>(low) : 0;
-  if (range > kMaxIntegerRange) CurrentRecorder()->ReportUnsupported(op, "its range is wider than 2^48");
-  if (range > kMaxRangeOfOneDraw) return WideIntegers(sizes, dtype, low, range);
-  return (at::floor(Draw(sizes) * static_cast<double>(high - low)) + low).to(dtype);
-}
-
-// Returns 1 with probability p, else 0.
-at::Tensor Bernoulli(at::IntArrayRef sizes, at::ScalarType dtype, double p) { return at::lt(Draw(sizes), p).to(dtype); }
 
 // Returns `draws` with the strides that LibTorch gives to results of *_like(self).
 at::Tensor Like(const at::Tensor& self, OptionalFormat format, const at::Tensor& draws) {
@@ -512,12 +445,6 @@ void AddRandomRewrites(torch::Library& library) {
   library.impl("log_normal", OutOfPlace<LogNormalInPlace>::Call);
   library.impl("cauchy", OutOfPlace<CauchyInPlace>::Call);
   library.impl("geometric", OutOfPlace<GeometricInPlace>::Call);
-}
-
-void DefineRandomUniform(torch::Library& library) {
-  library.def("random_uniform(Tensor state, SymInt[] size, int slice) -> Tensor");
-  library.impl("random_uniform", torch::dispatch(c10::DispatchKey::CPU, RandomUniformCpu));
-  library.impl("random_uniform", torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
 }
 
 }  // namespace cotan::aot

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rewrites of random ops in terms of cotan::random_uniform; see rewrites.h.
+// Rewrites of random ops as draws (random_draws.h); see rewrites.h.
 #ifndef COTAN_AOT_DECOMPOSITIONS_RANDOM_OPS_H_
 #define COTAN_AOT_DECOMPOSITIONS_RANDOM_OPS_H_
 
@@ -17,9 +17,6 @@ at::Tensor Dropout(const at::Tensor& input, double p);
 
 // Adds the rewrites of aten's random ops to a library for kRewriteKey.
 void AddRandomRewrites(torch::Library& library);
-
-// Defines cotan::random_uniform.
-void DefineRandomUniform(torch::Library& library);
 
 }  // namespace cotan::aot
 

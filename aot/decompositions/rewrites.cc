@@ -52,6 +52,7 @@
 #include "aot/decompositions/polynomial_ops.h"
 #include "aot/decompositions/pooling_ops.h"
 #include "aot/decompositions/quantized_weights.h"
+#include "aot/decompositions/random_draws.h"
 #include "aot/decompositions/random_ops.h"
 #include "aot/decompositions/recurrent_layer.h"
 #include "aot/decompositions/recurrent_ops.h"
