@@ -16,6 +16,7 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
+#include <ATen/ops/le.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log1p.h>
 #include <ATen/ops/logical_and.h>
@@ -39,7 +40,6 @@
 #include <tuple>
 #include <vector>
 
-#include "aot/capture/dispatch_keys.h"
 #include "aot/capture/effects.h"
 #include "aot/capture/recorder.h"
 #include "aot/decompositions/random_draws.h"
@@ -224,14 +224,14 @@ at::Tensor RandintLike(const at::Tensor& self, c10::SymInt high, OptionalDtype d
   return RandintLikeLow(self, 0, high, dtype, layout, device, pin_memory, format);
 }
 
-// In training, the slope of negative elements is drawn. LibTorch's result is contiguous, whatever the
+// In training, the slope of elements of at most 0 is drawn. LibTorch's result is contiguous, whatever the
 // layout of its argument.
 at::Tensor RRelu(const at::Tensor& self, const at::Scalar& lower, const at::Scalar& upper, bool training,
                  OptionalGenerator generator) {
   CheckGenerator(generator, "aten.rrelu");
   const double low = lower.toDouble(), high = upper.toDouble();
   if (!training) return at::leaky_relu(self, (low + high) / 2).contiguous();
-  return at::where(at::ge(self, 0), self, self * Uniform(self.sizes(), self.scalar_type(), low, high)).contiguous();
+  return at::where(at::le(self, 0), self * Uniform(self.sizes(), self.scalar_type(), low, high), self).contiguous();
 }
 
 // The permutation that sorts n draws.
