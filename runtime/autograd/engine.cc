@@ -56,10 +56,17 @@ absl::StatusOr<std::vector<End>> RootsOf(absl::Span<const Variable> variables) {
   return roots;
 }
 
+// Returns the type of the value that the edge leads to. A leaf whose gradients keep their dtype has its own here.
+GradientType TypeAt(const Edge& edge) {
+  GradientType type = edge.node->input(edge.input);
+  if (type.dtype == DType::kUndefined && edge.node->leaf() != nullptr) type.dtype = edge.node->leaf()->dtype();
+  return type;
+}
+
 absl::StatusOr<std::vector<End>> RootsOf(absl::Span<const Edge> edges) {
   COTAN_RETURN_IF_ERROR(CheckEdges(edges, "root"));
   std::vector<End> roots;
-  for (const Edge& edge : edges) roots.push_back({edge, edge.node->input(edge.input)});
+  for (const Edge& edge : edges) roots.push_back({edge, TypeAt(edge)});
   return roots;
 }
 
@@ -217,7 +224,7 @@ absl::StatusOr<std::vector<Tensor>> GradOfEdges(absl::Span<const Edge> roots, ab
   COTAN_ASSIGN_OR_RETURN(const std::vector<End> starts, RootsOf(roots));
   COTAN_RETURN_IF_ERROR(CheckEdges(inputs, "input"));
   std::vector<End> ends;
-  for (const Edge& edge : inputs) ends.push_back({edge, edge.node->input(edge.input)});
+  for (const Edge& edge : inputs) ends.push_back({edge, TypeAt(edge)});
   return GradBetween(starts, ends, gradients, ops, options);
 }
 

@@ -233,6 +233,18 @@ TEST(EngineTest, UnusedInputsNeedPermission) {
               Fails(kRefused, "input 0 does not require grad"));
 }
 
+TEST(EngineTest, EdgesToALeafThatTakesAnyGradientAreOfItsOwnDType) {
+  Variable x = Leaf({1});
+  ASSERT_TRUE(x.SetGradDType(DType::kUndefined).ok());
+  const Edge edge = *x.GradientEdge();
+  ASSERT_TRUE(BackwardOfEdges({edge}, {}, Ops()).ok());
+  EXPECT_THAT(ToVector(x.grad()), ElementsAre(1));
+  const Edge other = *Leaf({1}).GradientEdge();
+  const auto unused = GradOfEdges({other}, {edge}, {}, Ops(), {.materialize_grads = true});
+  ASSERT_TRUE(unused.ok()) << unused.status();
+  EXPECT_THAT(ToVector((*unused)[0]), ElementsAre(0));
+}
+
 TEST(EngineTest, HooksSeeGradientsInOrder) {
   Variable leaf = Leaf({1});
   Variable x = Pass(leaf);
