@@ -169,6 +169,9 @@ absl::Status AccumulateGrad::ApplyRecorded(BackwardContext& context, absl::Span<
   COTAN_RETURN_IF_ERROR(CheckIsLeaf());
   if (!leaf_.requires_grad()) return absl::OkStatus();
   VariableState& leaf = *leaf_.state();
+  if (input(0).dtype == DType::kUndefined && leaf.grad.defined()) {
+    COTAN_ASSIGN_OR_RETURN(incoming[0], RecordedCast(context.ops(), incoming[0], leaf.grad.dtype()));
+  }
   if (!leaf.grad.defined()) {
     COTAN_ASSIGN_OR_RETURN(leaf.grad, RecordedCloneAs(context.ops(), incoming[0], LayoutOfGrad(leaf.tensor)));
   } else if (leaf.grad.sizes() != incoming[0].sizes() || leaf.grad.dtype() != incoming[0].dtype()) {

@@ -31,11 +31,7 @@ absl::Status AddUp(TensorOps& ops, Tensor gradient, Tensor& sum) {
     sum = std::move(gradient);
     return absl::OkStatus();
   }
-  if (gradient.dtype() != sum.dtype()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gradients ", sum.ToString(), " and ", gradient.ToString(),
-                     " of one leaf, which keeps their dtype, cannot be added: give it a dtype (SetGradDType())"));
-  }
+  COTAN_RETURN_IF_ERROR(CheckEqualDTypes(sum, gradient));
   if (sum.storage().use_count() == 1 && IsDenseNonOverlapping(sum.layout())) return ops.AddTo(gradient, sum);
   COTAN_ASSIGN_OR_RETURN(sum, ops.Add(sum, gradient));
   return absl::OkStatus();
@@ -49,6 +45,13 @@ void KeepCaptures(const GraphTask::Visit& visit, const Gradients& incoming, std:
 }
 
 }  // namespace
+
+absl::Status CheckEqualDTypes(const Tensor& sum, const Tensor& gradient) {
+  if (gradient.dtype() == sum.dtype()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("gradients ", sum.ToString(), " and ", gradient.ToString(),
+                   " of one leaf, which keeps their dtype, cannot be added: give it a dtype (SetGradDType())"));
+}
 
 absl::StatusOr<Tensor> MoveNumber(Tensor gradient, const GradientType& type) {
   if (&gradient.device() == type.device) return gradient;

@@ -108,6 +108,10 @@ class BackwardRun {
 // FailedPrecondition: an input does not require grad.
 absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& task);
 
+// InvalidArgument: two gradients of one value, a leaf that takes any gradient (Variable::SetGradDType()), differ in
+// dtype.
+absl::Status CheckEqualDTypes(const Tensor& sum, const Tensor& gradient);
+
 // Result of Grad() for an input that no root depends on.
 enum class UnusedInputs : uint8_t { kRefused, kUndefined, kZeros };
 // Returns what the options of Grad() ask for. InvalidArgument: zeros are asked for, and unused inputs are not allowed.

@@ -49,6 +49,7 @@ absl::Status AddUp(TensorOps& ops, const Variable& gradient, Variable& sum) {
     sum = gradient;
     return absl::OkStatus();
   }
+  COTAN_RETURN_IF_ERROR(CheckEqualDTypes(sum.tensor(), gradient.tensor()));
   COTAN_ASSIGN_OR_RETURN(sum, RecordedAdd(ops, sum, gradient));
   return absl::OkStatus();
 }

@@ -159,5 +159,24 @@ TEST(DoubleBackwardTest, RootsAreChecked) {
               Fails(absl::StatusCode::kFailedPrecondition, "root 0 does not require grad"));
 }
 
+TEST(DoubleBackwardTest, ALeafThatTakesAnyGradientAddsThoseOfOneBackwardInOneDType) {
+  Variable x = LeafOf(Vector({1}));
+  ASSERT_TRUE(x.SetGradDType(DType::kUndefined).ok());
+  const auto plain = [](BackwardContext&, absl::Span<Tensor>) -> absl::StatusOr<Gradients> { return Gradients(1); };
+  const auto recorded = [](BackwardContext&,
+                           absl::Span<const Variable> incoming) -> absl::StatusOr<std::vector<Variable>> {
+    return std::vector<Variable>{incoming[0]};
+  };
+  const Variable in_float = (*ApplyFunction("Float", {x}, {Vector({1})}, plain, recorded))[0];
+  const Variable in_double = (*ApplyFunction("Double", {x}, {*Tensor::From<double>({1}, {1})}, plain, recorded))[0];
+  EXPECT_THAT(BackwardWithGraph({in_float, in_double}, {}, Ops()),
+              Fails(absl::StatusCode::kInvalidArgument, "of one leaf, which keeps their dtype, cannot be added"));
+  EXPECT_FALSE(x.grad().defined());
+  // Those of a later backward are cast to the dtype of grad().
+  ASSERT_TRUE(BackwardWithGraph({in_double}, {}, Ops()).ok());
+  ASSERT_TRUE(BackwardWithGraph({in_float}, {}, Ops()).ok());
+  EXPECT_THAT(*x.grad().tensor().ToVector<double>(), ElementsAre(2));
+}
+
 }  // namespace
 }  // namespace cotan::autograd
