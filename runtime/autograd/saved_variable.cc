@@ -29,7 +29,8 @@ absl::Status SavedVariable::RegisterHooks(const SavedTensorHooks& hooks, const N
   if (released_) return refuse("the value has been freed by a backward: register them before it, or retain the graph");
   if (packed_ != nullptr) return refuse("hooks have already been set: a value has one pair");
   if (!tensor_.defined()) return refuse("the value is none: nothing was saved in its place");
-  COTAN_ASSIGN_OR_RETURN(PackedTensor packed, PackedTensor::Pack(hooks, tensor_));
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, Unpack(node));
+  COTAN_ASSIGN_OR_RETURN(PackedTensor packed, PackedTensor::Pack(hooks, value));
   packed_ = std::make_shared<const PackedTensor>(std::move(packed));
   Clear(tensor_);
   counter_ = nullptr;

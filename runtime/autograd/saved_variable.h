@@ -28,8 +28,8 @@ class SavedVariable {
   explicit SavedVariable(const Variable& variable);
 
   // Replaces the value by what `hooks` pack, until it is unpacked. Later writes to the value are not found. `node`:
-  // which saved it. FailedPrecondition: the value has hooks already, Release() was called, or there is no value. Errors
-  // of PackedTensor::Pack(); the value is unchanged then.
+  // which saved it. FailedPrecondition: the value has hooks already, Release() was called, there is no value, or it has
+  // been written since it was saved. Errors of PackedTensor::Pack(). The value is unchanged after an error.
   absl::Status RegisterHooks(const SavedTensorHooks& hooks, const Node& node);
 
   // Returns the value. FailedPrecondition: Release() was called (a second backward), or the value has been written

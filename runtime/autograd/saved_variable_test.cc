@@ -54,6 +54,9 @@ TEST(SavedVariableTest, OneValueMayHaveHooks) {
   constexpr absl::StatusCode kRefused = absl::StatusCode::kFailedPrecondition;
   EXPECT_THAT(saved.RegisterHooks(hooks, node), Fails(kRefused, "of Reader: hooks have already been set"));
   EXPECT_THAT(none.RegisterHooks(hooks, node), Fails(kRefused, "the value is none"));
+  SavedVariable written(x);
+  x.BumpVersion();
+  EXPECT_THAT(written.RegisterHooks(hooks, node), Fails(kRefused, "has been modified by an inplace operation"));
   saved.Release();
   EXPECT_THAT(saved.RegisterHooks(hooks, node), Fails(kRefused, "the value has been freed"));
 }
