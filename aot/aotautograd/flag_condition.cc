@@ -30,10 +30,12 @@ FlagCondition WithoutSupersets(const FlagCondition& condition) {
   return least;
 }
 
-// Returns a set that lacks a flag of a group, if the condition is true with any flag of this group in its place.
+// Returns a set that lacks a flag of a group, if the condition is true with any flag of this group in its place: each
+// of them is in a set of its own, since no set contains another one.
 std::optional<FlagSet> MergedSet(const FlagCondition& condition, absl::Span<const FlagSet> groups) {
   for (const FlagSet& set : condition) {
     for (const FlagSet& group : groups) {
+      if (group.size() > condition.size()) continue;  // no set for each flag
       for (const ValueId flag : group) {
         if (!std::binary_search(set.begin(), set.end(), flag)) continue;
         FlagSet rest = set;
@@ -66,6 +68,7 @@ FlagCondition AllOf(const FlagSet& flags) {
 }
 
 bool Implies(const FlagCondition& condition, const FlagCondition& other) {
+  if (condition == other) return true;
   return std::all_of(condition.begin(), condition.end(), [&](const FlagSet& set) {
     return std::any_of(other.begin(), other.end(), [&](const FlagSet& part) { return Contains(set, part); });
   });
