@@ -24,6 +24,8 @@ namespace {
 // Draws have 24 random bits, and pairs of draws have 48.
 constexpr uint64_t kMaxRangeOfOneDraw = uint64_t{1} << 24;
 constexpr uint64_t kMaxIntegerRange = uint64_t{1} << 48;
+// f32, in which draws are scaled, has all integers up to this one.
+constexpr int64_t kMaxExactInteger = int64_t{1} << 24;
 
 at::Tensor RandomUniformCpu(const at::Tensor& state, c10::SymIntArrayRef size, int64_t slice) {
   at::Tensor result = at::empty(C10_AS_INTARRAYREF_SLOW(size), at::TensorOptions(at::kFloat));
@@ -75,7 +77,9 @@ at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, in
   const uint64_t range = high > low ? static_cast<uint64_t>(high) - static_cast<uint64_t>(low) : 0;
   if (range > kMaxIntegerRange) CurrentRecorder()->ReportUnsupported(op, "its range is wider than 2^48");
   if (range > kMaxRangeOfOneDraw) return WideIntegers(sizes, dtype, low, range);
-  return (at::floor(Draw(sizes) * static_cast<double>(high - low)) + low).to(dtype);
+  const at::Tensor offsets = at::floor(Draw(sizes) * static_cast<double>(range));
+  const bool is_exact = low >= -kMaxExactInteger && high <= kMaxExactInteger;
+  return ((is_exact ? offsets : offsets.to(at::kLong)) + low).to(dtype);
 }
 
 at::Tensor Bernoulli(at::IntArrayRef sizes, at::ScalarType dtype, double p) { return at::lt(Draw(sizes), p).to(dtype); }

@@ -274,6 +274,15 @@ TEST(RandomOpsTest, WideRangesHaveMoreBitsThanOneDraw) {
   EXPECT_TRUE(((drawn - kLow).remainder(1 << 16) != 0).any().item<bool>());
 }
 
+TEST(RandomOpsTest, SmallRangesOfLargeIntegersAreDrawnExactly) {
+  for (const int64_t low : {(int64_t{1} << 40) + 1, -(int64_t{1} << 40) - 5}) {
+    const at::Tensor drawn = ResultOf(
+        [low](const at::Tensor& x) { return at::randint_like(x, low, low + 4, at::TensorOptions(at::kLong)); }, {256});
+    EXPECT_EQ(drawn.min().item<int64_t>(), low);
+    EXPECT_EQ(drawn.max().item<int64_t>(), low + 3);
+  }
+}
+
 TEST(RandomOpsTest, RandomInPlaceDrawsWhatTheDtypeHas) {
   for (const auto& [dtype, largest] : {std::pair(at::kBool, 1), std::pair(at::kByte, 255), std::pair(at::kChar, 127)}) {
     const at::Tensor drawn = ResultOf(
