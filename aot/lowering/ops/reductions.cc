@@ -74,6 +74,8 @@ absl::StatusOr<Moments> Variance(Lowering& l, const Tensor& x, absl::Span<const 
   if (correction == std::floor(correction)) {
     degrees =
         l.b.Literal(SymInt::Binary(SymInt::Kind::kMax, count - SymInt(static_cast<int64_t>(correction)), SymInt(0)));
+  } else if (count.is_constant()) {
+    degrees = l.b.Literal(std::max(static_cast<double>(count.constant()) - correction, 0.0));
   } else {
     degrees = l.b.Maximum(l.b.Full(l.b.Literal(count), x.dtype(), {}) - l.b.Literal(correction), l.b.Literal(0.0));
   }
