@@ -56,6 +56,8 @@ std::vector<OpCase> KernelCases() {
       {"index.Tensor", {T({10, 4}), OptionalList({Index({6}, 10)})}},
       {"gather.default", {T({4, 5}), V(1), Index({4, 3}, 5), V(false)}},
       {"scatter_add.default", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3})}},
+      {"gather.default", {T({4, 5}), V(1), V(at::zeros({0}, at::kLong)), V(false)}},
+      {"scatter_add.default", {T({4, 5}), V(1), V(at::zeros({0}, at::kLong)), T({4, 3})}},
       {"scatter_add.default", {T({}), V(0), V(at::zeros({}, at::kLong)), T({})}},
       {"scatter_add.default", {T({5}), V(0), V(at::full({}, 3, at::kLong)), T({})}},
       {"scatter.src", {T({}), V(0), V(at::zeros({}, at::kLong)), T({})}},

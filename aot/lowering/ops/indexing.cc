@@ -72,6 +72,7 @@ Tensor GatherAlong(Lowering& l, const Tensor& x, const Tensor& index, int64_t di
 absl::Status LowerGather(Lowering& l) {
   const Tensor x = l.tensor(0);
   if (x.rank() == 0) return l.Return(l.b.View(x, l.result().sizes));
+  if (NumElementsOf(l.result().sizes) == SymInt(0)) return l.Return(l.b.Literal(SymInt(0)));  // index of any rank
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
   const Tensor index = IndexInto(l, 2, x.sizes(), dim);
   if (index.rank() == 0) return l.Return(l.b.Gather(x, index, 0));
@@ -88,9 +89,10 @@ Tensor AtLeastVector(Lowering& l, const Tensor& x, DType dtype) {
 absl::Status LowerScatterAdd(Lowering& l) {
   const DType dtype = l.result().dtype;
   const Tensor x = AtLeastVector(l, l.tensor(0), dtype);
+  const Tensor places = AtLeastVector(l, l.tensor(2), DType::kInt64);
+  if (NumElementsOf(places.sizes()) == SymInt(0)) return l.Return(l.b.View(x, l.result().sizes));
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
-  const Tensor index =
-      l.b.CheckedIndex(AtLeastVector(l, l.tensor(2), DType::kInt64), x.sizes()[static_cast<size_t>(dim)]);
+  const Tensor index = l.b.CheckedIndex(places, x.sizes()[static_cast<size_t>(dim)]);
   Tensor source = AtLeastVector(l, l.tensor(3), dtype);
   for (int64_t d = 0; d < source.rank(); ++d)
     source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
