@@ -33,9 +33,9 @@ absl::StatusOr<int> RunProcess(const std::vector<std::string>& words, const Proc
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  Redirect(STDIN_FILENO, -1, actions);
   Redirect(STDOUT_FILENO, files.output, actions);
   Redirect(STDERR_FILENO, files.errors, actions);
+  Redirect(STDIN_FILENO, -1, actions);  // last: without a standard input, a given file may have its number
   pid_t process = 0;
   const int error = posix_spawnp(&process, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
