@@ -38,7 +38,7 @@ void GraphTask::Require(const Edge& edge) {
 
 bool GraphTask::WillRun(const Node* node) const {
   const auto found = by_node_.find(node);
-  return found != by_node_.end() && found->second->awaited();
+  return found != by_node_.end() && found->second->is_seen && found->second->awaited();
 }
 
 // Creates the visits of all nodes reachable from the roots and counts the edges to each.

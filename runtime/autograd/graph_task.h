@@ -60,7 +60,7 @@ class GraphTask {
   Visit& At(const Node* node) { return *by_node_.at(node); }
   // Returns whether the gradient along the edge is used. Call it from Execute().
   bool Needs(const Edge& edge) const { return edge.defined() && by_node_.at(edge.node.get())->awaited(); }
-  // Returns whether the node runs in this task; false for unknown nodes. Call it from Execute().
+  // Returns whether the node runs in this task; false for nodes that no root leads to. Call it from Execute().
   bool WillRun(const Node* node) const;
   int num_visits() const { return static_cast<int>(visits_.size()); }
 

@@ -45,7 +45,10 @@ TEST(GraphTaskTest, ARestrictedTaskRunsOnlyWhatLeadsToACapture) {
   task.AddRoot(*c.grad_fn());
   task.RestrictToNeeded();
   task.Capture(*x.GradientEdge(), 0);
+  const Variable unreached = *Variable::Leaf(Vector({1}));
+  task.Capture(*unreached.GradientEdge(), 1);
   EXPECT_THAT(OrderOf(task), ElementsAre("A", "AccumulateGrad"));
+  EXPECT_FALSE(task.WillRun(unreached.GradientEdge()->node.get()));
   EXPECT_TRUE(task.WillRun(a.grad_fn()->get()));
   EXPECT_FALSE(task.WillRun(c.grad_fn()->get()));
   EXPECT_FALSE(task.WillRun(nullptr));
