@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -77,11 +78,17 @@ absl::StatusOr<std::vector<ModuleState>> CollectStates(const torch::nn::Module& 
   return states;
 }
 
+// Returns whether the pattern matches a name of the state.
+bool Matches(const std::string& pattern, const ModuleState& state) {
+  const auto matches = [&](const std::string& name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
+  return matches(state.name) || absl::c_any_of(state.aliases, matches);
+}
+
 absl::Status Freeze(const std::vector<std::string>& patterns, std::vector<ModuleState>& states) {
   for (const std::string& pattern : patterns) {
     bool matched = false;
     for (ModuleState& state : states) {
-      if (state.role != State::PARAMETER || fnmatch(pattern.c_str(), state.name.c_str(), 0) != 0) continue;
+      if (state.role != State::PARAMETER || !Matches(pattern, state)) continue;
       state.requires_grad = false;
       matched = true;
     }

@@ -31,7 +31,7 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 struct ModuleOptions {
   // Seed of LibTorch's default generator before the factory runs.
   uint64_t seed = 0;
-  // Names of parameters that require no grad. Patterns: '*' is any text, '?' any character.
+  // Names of parameters that require no grad; any name of a tied one. Patterns: '*' is any text, '?' any character.
   std::vector<std::string> frozen = {};
   // Initial content of parameters and buffers by name. Missing names keep their initial value.
   NamedTensors initial_values = {};

@@ -64,6 +64,15 @@ TEST(TraceableModuleTest, FreezesByPattern) {
   EXPECT_TRUE(module->states()[1].requires_grad);
 }
 
+TEST(TraceableModuleTest, FreezesATiedParameterByAnyOfItsNames) {
+  const auto module =
+      TraceableModule::Create(AdaptFactory([] { return std::make_shared<SharedLayer>(); }), {.frozen = {"second.w*"}});
+  ASSERT_TRUE(module.ok()) << module.status();
+  ASSERT_THAT(Names(*module), ElementsAre("first.weight", "first.bias"));
+  EXPECT_FALSE(module->states()[0].requires_grad);
+  EXPECT_TRUE(module->states()[1].requires_grad);
+}
+
 TEST(TraceableModuleTest, RefusesAPatternWithoutMatch) {
   EXPECT_THAT(MakeLinear({.frozen = {"encoder.*"}}).status().message(),
               HasSubstr("'encoder.*' matches no parameter; there are weight, bias"));
