@@ -2,13 +2,17 @@
 
 #include "aot/method_stages.h"
 
+#include <fnmatch.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "aot/aotautograd/undefined_tangents.h"
@@ -74,6 +78,23 @@ absl::Status PackInside(MethodDraft& draft, const Compilation& compilation) {
 
 // --- updates -------------------------------------------------------------------------
 
+// Returns the optimizer; a group that matches a further name of a tied parameter also matches its first name, which is
+// that in the graph.
+OptimizerConfig OptimizerOf(const TracedProgram& traced, const CompileOptions& options) {
+  OptimizerConfig config = *options.optimizer;
+  for (ParameterGroup& group : config.groups) {
+    const std::vector<std::string> given = group.patterns;
+    const auto matches = [&given](const std::string& name) {
+      return absl::c_any_of(given,
+                            [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
+    };
+    for (const TracedState& state : traced.states) {
+      if (absl::c_any_of(state.aliases, matches)) group.patterns.push_back(state.name);
+    }
+  }
+  return config;
+}
+
 // Sets the tangent of the loss to 1, or to the loss scale.
 absl::Status SeedTangent(Graph& graph, Compilation& compilation) {
   const std::optional<LossScaling>& scaling = compilation.options.optimizer->loss_scaling;
@@ -104,8 +125,8 @@ absl::Status AddOptimizer(TracedMethod& method, Compilation& compilation) {
   if (compilation.blocks != nullptr) sharing.emplace(step.graph, *compilation.blocks);
   std::optional<DataParallelStep> parallel = ParallelStepOf(compilation.options);
   if (parallel.has_value()) parallel->loss_output = LossOutputOf(step.graph, compilation.options);
-  COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(*compilation.options.optimizer, step.graph,
-                                                                sharing.has_value() ? &*sharing : nullptr,
+  COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(OptimizerOf(method.traced, compilation.options),
+                                                                step.graph, sharing.has_value() ? &*sharing : nullptr,
                                                                 parallel.has_value() ? &*parallel : nullptr));
   step.dump.Write("optimizer", step.graph);
   compilation.artifact.AddTracedStates(method.traced, step.graph);
@@ -132,9 +153,9 @@ absl::Status AddAccumulation(TracedMethod& method, Compilation& compilation) {
   compilation.artifact.AddTracedStates(method.traced, graph);
   compilation.artifact.AddStates(accumulators);
   const std::optional<DataParallelStep> parallel = ParallelStepOf(compilation.options);
-  COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply,
-                         BuildApplyOptimizer(*compilation.options.optimizer, TrainedParameters(method.traced.graph),
-                                             parallel.has_value() ? &*parallel : nullptr));
+  COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply, BuildApplyOptimizer(OptimizerOf(method.traced, compilation.options),
+                                                                   TrainedParameters(method.traced.graph),
+                                                                   parallel.has_value() ? &*parallel : nullptr));
   compilation.artifact.AddStates(apply.states);
   method.drafts.push_back({.name = std::string(kApplyOptimizer),
                            .is_traced = false,
@@ -273,7 +294,7 @@ std::vector<ExpectedState> StatesAfter(const std::string& method, const TracedPr
   if (method != kTrainStep || options.saved_tensor_hooks.is_set()) return ExpectedAfterRun(traced);
   // The recorded gradients are those of the unscaled loss, which rounds differently in f16.
   if (options.optimizer->loss_scaling.has_value()) return {};
-  return ExpectedAfterStep(traced, *options.optimizer);
+  return ExpectedAfterStep(traced, OptimizerOf(traced, options));
 }
 
 // --- lowering ------------------------------------------------------------------------

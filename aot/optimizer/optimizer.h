@@ -53,7 +53,7 @@ std::string OptimizerName(const OptimizerOptions& options);
 AdamOptions AdamW();
 
 // Options of the parameters whose names match one of `patterns` ('*' is any text, '?' any
-// character).
+// character). In CompileOptions, any name of a tied parameter.
 struct ParameterGroup {
   std::vector<std::string> patterns;
   OptimizerOptions options;
