@@ -311,12 +311,16 @@ class Updater {
       });
     }
     if (!config_.clip_norm.has_value() || targets.empty()) return;
+    const bool has_double = std::any_of(targets.begin(), targets.end(), [](const Target& target) {
+      return target.gradient.dtype() == DType::kFloat64;
+    });
+    const DType norm_dtype = has_double ? DType::kFloat64 : DType::kFloat32;
     Tensor sum;
     for (Target& target : targets) {
       const Tensor g = GradientOf(target);
       std::vector<int64_t> dims(static_cast<size_t>(g.rank()));
       std::iota(dims.begin(), dims.end(), 0);
-      const Tensor part = b_.Cast(b_.View(b_.ReduceSum(g * g, dims), {}), DType::kFloat32);
+      const Tensor part = b_.Cast(b_.View(b_.ReduceSum(g * g, dims), {}), norm_dtype);
       sum = sum.defined() ? sum + part : part;
     }
     const Tensor limit = Hyperparameter("hyperparameter.clip_norm", *config_.clip_norm);
