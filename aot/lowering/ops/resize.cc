@@ -2,6 +2,7 @@
 
 // Rows of interpolation. One dimension at a time, each element of the result is a weighted sum of a
 // few gathered rows of the input; the backward scatters them.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -140,6 +141,21 @@ Resize ResizeOf(Lowering& l, Mode mode, bool align_corners, const SymInt& in, co
 
 bool HasAlignCorners(Mode mode) { return mode == Mode::kLinear || mode == Mode::kCubic; }
 
+// Returns whether ATen copies along a dimension that keeps its size, whatever the user's factor is.
+bool CopiesEqualSizes(Mode mode) { return mode == Mode::kLinear; }
+
+// Returns the resize without the user's factor where a result of nearest neighbours has the size of the input or twice
+// that: so do ATen's backward and its kernel for channels that are adjacent in memory.
+Resize InWholeSteps(Resize r) {
+  if (r.mode == Mode::kNearest && (r.out == r.in || r.out == r.in * SymInt(2))) r.factor = 0;
+  return r;
+}
+
+// Returns whether all spatial dimensions keep their sizes.
+bool KeepsSizes(const SymIntVector& in, const SymIntVector& out) {
+  return std::equal(in.begin() + 2, in.end(), out.begin() + 2, out.end());
+}
+
 // (self, output_size, [align_corners], scale of each dimension)
 template <Mode kMode>
 absl::Status LowerResize(Lowering& l) {
@@ -153,9 +169,12 @@ absl::Status LowerResize(Lowering& l) {
   const bool align_corners = HasAlignCorners(kMode) && l.flag(2);
   const int scales = HasAlignCorners(kMode) ? 3 : 2;
   const SymIntVector out = l.result().sizes;
+  const bool has_one_channel = out.size() > 3 && out[1] == SymInt(1);  // adjacent in memory
   for (int64_t d = 2; d < static_cast<int64_t>(out.size()); ++d) {
     const auto i = static_cast<size_t>(d);
-    x = Interpolate(l, x, d, ResizeOf(l, kMode, align_corners, x.sizes()[i], out[i], scales + static_cast<int>(d) - 2));
+    if (CopiesEqualSizes(kMode) && x.sizes()[i] == out[i]) continue;
+    const Resize r = ResizeOf(l, kMode, align_corners, x.sizes()[i], out[i], scales + static_cast<int>(d) - 2);
+    x = Interpolate(l, x, d, has_one_channel ? InWholeSteps(r) : r);
   }
   return l.Return(l.b.Cast(x, dtype));
 }
@@ -170,10 +189,13 @@ absl::Status LowerResizeBackward(Lowering& l) {
   const bool align_corners = HasAlignCorners(kMode) && l.flag(3);
   const int scales = HasAlignCorners(kMode) ? 4 : 3;
   const SymIntVector in = l.result().sizes;
+  // As in ATen, also where the forward does not copy.
+  if (kMode == Mode::kCubic && KeepsSizes(in, grad.sizes())) return l.Return(l.b.Cast(grad, dtype));
   for (int64_t d = static_cast<int64_t>(in.size()) - 1; d >= 2; --d) {
     const auto i = static_cast<size_t>(d);
-    grad = InterpolateBackward(
-        l, grad, d, ResizeOf(l, kMode, align_corners, in[i], grad.sizes()[i], scales + static_cast<int>(d) - 2));
+    if (CopiesEqualSizes(kMode) && in[i] == grad.sizes()[i]) continue;
+    const Resize r = ResizeOf(l, kMode, align_corners, in[i], grad.sizes()[i], scales + static_cast<int>(d) - 2);
+    grad = InterpolateBackward(l, grad, d, InWholeSteps(r));
   }
   return l.Return(l.b.Cast(grad, dtype));
 }
