@@ -5,16 +5,21 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/abs.h>
+#include <ATen/ops/amax.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/sign.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/triu_indices.h>
 #include <ATen/ops/where.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -42,9 +47,34 @@ bool UsesProduct(const at::Tensor& x1, const at::Tensor& x2, double p, std::opti
   return mode == 1 || (mode == 0 && (x1.size(-2) > kFewRows || x2.size(-2) > kFewRows));
 }
 
+// The largest magnitude along the last dimension. As in ATen's distances, each element that has it gets the whole
+// gradient, whereas those of a norm share it.
+struct LargestMagnitude : torch::autograd::Function<LargestMagnitude> {
+  using Context = torch::autograd::AutogradContext;
+
+  static at::Tensor forward(Context* context, const at::Tensor& difference) {
+    const at::Tensor largest = at::amax(at::abs(difference), at::IntArrayRef{-1});
+    context->save_for_backward({difference, largest});
+    return largest;
+  }
+
+  static torch::autograd::variable_list backward(Context* context, const torch::autograd::variable_list& gradients) {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor is_largest = at::eq(at::abs(saved[0]), saved[1].unsqueeze(-1));
+    return {at::sign(saved[0]) * is_largest * gradients[0].unsqueeze(-1)};
+  }
+};
+
+// Returns the norms of the differences along the last dimension.
+at::Tensor Distances(const at::Tensor& difference, double p) {
+  const bool takes_largest = std::isinf(p) && difference.size(-1) > 0;
+  return takes_largest ? LargestMagnitude::apply(difference)
+                       : at::linalg_vector_norm(difference, p, at::IntArrayRef{-1});
+}
+
 at::Tensor CdistForward(const at::Tensor& x1, const at::Tensor& x2, double p, std::optional<int64_t> compute_mode) {
   if (UsesProduct(x1, x2, p, compute_mode)) return EuclideanByProduct(x1, x2);
-  const at::Tensor norms = at::linalg_vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, at::IntArrayRef{-1});
+  const at::Tensor norms = Distances(x1.unsqueeze(-2) - x2.unsqueeze(-3), p);
   // The number of different coordinates is locally constant.
   return p == 0 ? WithZeroGradient(WithZeroGradient(norms, x1), x2) : norms;
 }
@@ -53,7 +83,7 @@ at::Tensor PdistForward(const at::Tensor& self, double p) {
   const at::Tensor pairs = at::triu_indices(self.size(0), self.size(0), 1);
   const at::Tensor first = at::index_select(self, 0, pairs.select(0, 0));
   const at::Tensor second = at::index_select(self, 0, pairs.select(0, 1));
-  const at::Tensor norms = at::linalg_vector_norm(first - second, p, at::IntArrayRef{-1});
+  const at::Tensor norms = Distances(first - second, p);
   return p == 0 ? WithZeroGradient(norms, self) : norms;
 }
 
