@@ -69,6 +69,8 @@ bool IsFusedOnCuda(const AttentionRule& rule, const AttentionOperands& operands)
 
 // Repeats key and value heads so that each query head has its own.
 at::Tensor RepeatHeads(const at::Tensor& tensor, int64_t heads) {
+  TORCH_CHECK(tensor.size(-3) > 0 && heads % tensor.size(-3) == 0, "scaled_dot_product_attention: the query has ",
+              heads, " heads, which is not a multiple of the ", tensor.size(-3), " heads of the key or the value");
   const int64_t repeats = heads / tensor.size(-3);
   if (repeats == 1) return tensor;
   std::vector<int64_t> sizes = tensor.sizes().vec();
