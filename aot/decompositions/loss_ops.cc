@@ -136,7 +136,10 @@ at::Tensor CtcLosses(const CtcProblem& p) {
   const at::Tensor last = (p.target_lengths * 2).unsqueeze(1);
   const at::Tensor end = at::gather(alpha, 1, last).squeeze(1);
   const at::Tensor before = at::gather(alpha, 1, at::clamp(last - 1, 0)).squeeze(1);
-  return -at::where(p.target_lengths > 0, at::logaddexp(end, before), end);
+  const at::Tensor losses = -at::where(p.target_lengths > 0, at::logaddexp(end, before), end);
+  // A row without steps emits no labels.
+  const at::Tensor without_steps = at::where(p.target_lengths > 0, at::Scalar(-kLogZero), at::Scalar(0.0));
+  return at::where(p.input_lengths > 0, losses, without_steps);
 }
 
 // Returns zeros with the gradient exp(log_probs), which ATen's gradient contains in addition: that is the
