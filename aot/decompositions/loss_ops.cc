@@ -2,6 +2,7 @@
 
 #include "aot/decompositions/loss_ops.h"
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/arange.h>
@@ -215,6 +216,16 @@ at::Tensor CtcLossIntList(const at::Tensor& log_probs, const at::Tensor& targets
 }
 
 }  // namespace
+
+void CaptureClassWeights(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  Recorder* recorder = CurrentRecorder();
+  if (recorder == nullptr || op.schema().name() != "aten::cross_entropy_loss") return;
+  c10::IValue& weight = torch::jit::peek(stack, 2, op.schema().arguments().size());
+  if (!weight.isTensor() || !weight.toTensor().defined()) return;
+  const at::Tensor& tensor = weight.toTensor();
+  if (tensor.requires_grad() || at::functionalization::impl::isFunctionalTensor(tensor)) return;
+  weight = recorder->Constant(tensor);
+}
 
 void AddLossRewrites(torch::Library& library) {
   library.impl("ctc_loss.IntList", CtcLossIntList);

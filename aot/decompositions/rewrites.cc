@@ -287,6 +287,7 @@ void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
     if (CallQuantizedEmbedding(op, stack)) return;
     const AdaptedCall adapted = FindAdaptedCall(op, *stack);
     DequantizeArguments(op, stack);
+    CaptureClassWeights(op, *stack);
     if (adapted.adapter != nullptr) return CallAdapted(adapted, op, keys, stack);
     CallBelow(op, keys, stack);
   } catch (c10::Error& error) {
