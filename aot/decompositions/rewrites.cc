@@ -15,6 +15,7 @@
 #include <ATen/ops/dot.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/imag.h>
+#include <ATen/ops/ne.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/select.h>
 #include <ATen/ops/view_as_real.h>
@@ -34,6 +35,7 @@
 #include "aot/capture/dispatch_keys.h"
 #include "aot/capture/effects.h"
 #include "aot/capture/proxy_tensor.h"
+#include "aot/capture/real_scope.h"
 #include "aot/capture/recorder.h"
 #include "aot/capture/traced_call.h"
 #include "aot/capture/view_inverses.h"
@@ -137,11 +139,26 @@ at::Tensor Copy(const at::Tensor& self, const at::Tensor& src, bool non_blocking
   return src.to(self.scalar_type()).expand_as(self).clone();
 }
 
-// Tensors of different sizes differ, and a tensor equals itself. Every other case reads data; the recorder
-// reports it as unsupported.
+// Returns whether the examples of two tensors differ.
+bool ExamplesDiffer(Recorder& recorder, const at::Tensor& self, const at::Tensor& other) {
+  const at::Tensor a = recorder.RealOf(self), b = recorder.RealOf(other);
+  const RealScope real;
+  return !at::equal(a, b);
+}
+
+// Tensors of different sizes differ, and a tensor equals itself. Other tensors whose examples differ, as query, key and
+// value of torch::nn::MultiheadAttention do, are assumed to differ, and the program checks that. Every other case
+// decides by data; the recorder reports it as unsupported.
 bool Equal(const at::Tensor& self, const at::Tensor& other) {
   if (self.sizes() != other.sizes()) return false;
   if (self.is_same(other)) return true;
+  Recorder* recorder = CurrentRecorder();
+  if (recorder != nullptr && ExamplesDiffer(*recorder, self, other)) {
+    Assert(at::ne(self, other).any(), "equal",
+           "at::equal() has compared two tensors that have different elements in the examples and equal ones in this "
+           "call; the program has the branch for different ones");
+    return false;
+  }
   c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
   return at::equal(self, other);
 }

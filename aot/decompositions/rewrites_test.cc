@@ -14,6 +14,7 @@ namespace cotan::aot {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Tensors = std::vector<at::Tensor>;
 
 absl::StatusOr<TracedProgram> TraceFunction(const TensorFunction& function, const Tensors& inputs) {
@@ -106,6 +107,17 @@ TEST(RewritesTest, EqualThatNeedsDataIsUnimplemented) {
                     {at::ones({2}), at::ones({2})});
   EXPECT_THAT(std::string(traced.status().message()),
               HasSubstr("aten.equal.default: it reads the content of a tensor"));
+}
+
+TEST(RewritesTest, EqualOfTensorsWhoseExamplesDifferIsAnAssertion) {
+  const auto traced =
+      TraceFunction([](const Tensors& in) -> Tensors { return {at::equal(in[0], in[1]) ? in[0] * 2 : in[0] + 3}; },
+                    {at::ones({2}), at::zeros({2})});
+  ASSERT_TRUE(traced.ok()) << traced.status();
+  const std::string graph = PrintGraph(traced->graph);
+  EXPECT_THAT(graph, HasSubstr("cotan.effect.default"));
+  EXPECT_THAT(graph, HasSubstr("aten.add.Scalar"));
+  EXPECT_THAT(graph, Not(HasSubstr("aten.mul")));
 }
 
 }  // namespace

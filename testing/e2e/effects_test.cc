@@ -317,6 +317,22 @@ TEST(EffectsTest, AFailedAssertionLeavesAnArgumentThatIsWrittenAsItWas) {
   EXPECT_THAT(*x.tensor().ToVector<float>(), ElementsAre(2, 4));
 }
 
+// The branch that the program has not.
+TEST(EffectsTest, AComparisonThatTheExamplesHaveDecidedIsChecked) {
+  const auto model = aot::CompileFunction(
+      [](const Tensors& in) -> Tensors { return {torch::equal(in[0], in[1]) ? in[0] * 2 : in[0] + 3}; },
+      {torch::ones({2}), torch::zeros({2})}, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  Session session = Load(*model, {});
+  Function forward = *Function::Create(session, "forward");
+  const Variable x(*Tensor::From<float>({1, 2}, {2})), y(*Tensor::From<float>({1, 3}, {2}));
+  const auto results = forward.Call({x, y});
+  ASSERT_TRUE(results.ok()) << results.status();
+  const absl::Status failed = forward.Call({x, x}).status();
+  EXPECT_EQ(failed.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(failed.message()), HasSubstr("assertion 'equal' failed"));
+}
+
 // Counts its calls and draws indices by weight.
 struct DrawingNet : torch::nn::Module {
   DrawingNet() { seen = register_buffer("seen", torch::zeros({1})); }
