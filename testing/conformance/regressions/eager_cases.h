@@ -17,6 +17,7 @@ std::vector<ConfCase> ComplexCases();      // arithmetic of complex numbers
 
 std::vector<ConfCase> CustomFunctionCases();  // torch::autograd::Function and hooks in all their forms
 std::vector<ConfCase> RewrittenOpCases();     // ops that the compiler writes in terms of others
+std::vector<ConfCase> OptionCases();          // layers and losses with options other than the defaults
 std::vector<ConfCase> SpecialValueCases();    // NaN, infinities, very large and very small elements
 // Calls that LibTorch refuses: random numbers, other arguments, statistics of batch_norm.
 std::vector<ConfCase> RefusedDrawCases();

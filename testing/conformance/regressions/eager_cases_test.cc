@@ -32,6 +32,7 @@ INSTANTIATE_TEST_SUITE_P(InPlace, EagerCaseTest, testing::ValuesIn(InPlaceCases(
 INSTANTIATE_TEST_SUITE_P(ComplexNumbers, EagerCaseTest, testing::ValuesIn(ComplexCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(CustomFunctions, EagerCaseTest, testing::ValuesIn(CustomFunctionCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(RewrittenOps, EagerCaseTest, testing::ValuesIn(RewrittenOpCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Options, EagerCaseTest, testing::ValuesIn(OptionCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(SpecialValues, EagerCaseTest, testing::ValuesIn(SpecialValueCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(RefusedDraws, EagerCaseTest, testing::ValuesIn(RefusedDrawCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(RefusedArguments, EagerCaseTest, testing::ValuesIn(RefusedArgumentCases()), NameOf);
