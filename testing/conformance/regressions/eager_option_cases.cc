@@ -122,11 +122,12 @@ std::vector<ConfCase> LossCases() {
            divergence.log_target(true);
            const auto poisson = F::PoissonNLLLossFuncOptions().log_input(false).full(true).reduction(torch::kSum);
            const auto triplet = F::TripletMarginLossFuncOptions().p(1).swap(true).reduction(torch::kNone);
-           const auto logits = F::BinaryCrossEntropyWithLogitsFuncOptions().pos_weight(in[2].abs()).weight(in[1].abs());
+           const at::Tensor weight = in[1].detach().abs(), positive = in[2].detach().abs();
+           const auto logits = F::BinaryCrossEntropyWithLogitsFuncOptions().pos_weight(positive).weight(weight);
            return {F::kl_div(in[0].log_softmax(1), in[1].log_softmax(1), divergence),
                    F::poisson_nll_loss(in[0].abs(), in[1].abs() * 4, poisson),
                    F::triplet_margin_loss(in[0], in[1], in[2], triplet),
-                   F::binary_cross_entropy_with_logits(in[0], in[1].sigmoid(), logits)};
+                   F::binary_cross_entropy_with_logits(in[0], in[1].detach().sigmoid(), logits)};
          }),
       Of("distances_to_the_farthest_of_equal_coordinates", {{3, 4}, {2, 4}},
          [infinity](Tensors in) -> Tensors {
