@@ -28,10 +28,7 @@ absl::StatusOr<std::string> Compile(const ConfCase& c, const CaseOptions& case_o
   const std::vector<at::Tensor> examples = c.inputs();
   aot::CompileOptions options;
   options.tracing.keep_input_mutations = case_options.keep_input_mutations;
-  if (case_options.sizes == Sizes::kDynamic) {
-    options.dynamic_dims = DynamicDimsOf(examples);
-    options.examples_at_sizes = ExamplesAtSizes(examples);
-  }
+  if (case_options.sizes == Sizes::kDynamic) options.dynamic_dims = DynamicDimsOf(examples);
   options.partitioner = case_options.partition.partitioner;
   options.activation_memory_budget = case_options.partition.activation_memory_budget;
   options.debug.store_references = case_options.store_references;
