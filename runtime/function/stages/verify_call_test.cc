@@ -102,6 +102,8 @@ absl::Status VerifyChange(const std::function<void(Variable& x, FunctionResult& 
   call.inputs = {&x};
   call.outputs = &results;
   call.in_traced_mode = true;
+  call.tensors[0] = &x.tensor();
+  call.executable = *core.forward(/*is_recorded=*/false).Prepare(call.tensors, /*known=*/nullptr);
   const auto entry = std::make_shared<InputsAtEntry>();
   EXPECT_TRUE(VerifyEntryStage(entry).Run(call).ok());
   change(x, results[0]);
