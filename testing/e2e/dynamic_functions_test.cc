@@ -252,10 +252,13 @@ const Case kCases[] = {
      {{kA, 2, kB, kC}},
      5,
      40},
-    {"unequal_windows",
-     [](const Tensors& x) -> Tensors {
-       return {torch::adaptive_avg_pool2d(x[0], {3, 2}), std::get<0>(torch::adaptive_max_pool2d(x[0], {2, 3}))};
-     },
+    {"averages_of_unequal_windows",
+     [](const Tensors& x) -> Tensors { return {torch::adaptive_avg_pool2d(x[0], {3, 2})}; },
+     {{kA, 2, kB, kC}},
+     5,
+     40},
+    {"largest_of_unequal_windows",
+     [](const Tensors& x) -> Tensors { return {std::get<0>(torch::adaptive_max_pool2d(x[0], {2, 3}))}; },
      {{kA, 2, kB, kC}},
      5,
      40},
