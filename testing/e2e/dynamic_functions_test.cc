@@ -253,12 +253,16 @@ const Case kCases[] = {
      5,
      40},
     {"averages_of_unequal_windows",
-     [](const Tensors& x) -> Tensors { return {torch::adaptive_avg_pool2d(x[0], {3, 2})}; },
+     [](const Tensors& x) -> Tensors {
+       return {torch::adaptive_avg_pool2d(x[0], {3, 2})};
+     },
      {{kA, 2, kB, kC}},
      5,
      40},
     {"largest_of_unequal_windows",
-     [](const Tensors& x) -> Tensors { return {std::get<0>(torch::adaptive_max_pool2d(x[0], {2, 3}))}; },
+     [](const Tensors& x) -> Tensors {
+       return {std::get<0>(torch::adaptive_max_pool2d(x[0], {2, 3}))};
+     },
      {{kA, 2, kB, kC}},
      5,
      40},
