@@ -16,11 +16,11 @@ absl::Span<const OpRow> OpTable() {
   static const std::vector<OpRow>* const kTable = [] {
     auto* table = new std::vector<OpRow>();
     for (const absl::Span<const OpRow> rows :
-         {PointwiseRows(),     ActivationRows(), ReductionRows(),    NormalizationRows(), LossRows(),
-          ViewRows(),          IndexingRows(),   SortingRows(),      KernelRows(),        CreationRows(),
-          ScanRows(),          ResizeRows(),     EmbeddingBagRows(), EffectRows(),        RecurrentRows(),
-          PaddingRows(),       WindowRows(),     SpecialRows(),      BesselRows(),        GammaRows(),
-          LinearAlgebraRows(), SpectralRows(),   BoundedSizeRows()}) {
+         {PointwiseRows(), ActivationRows(),    ReductionRows(), NormalizationRows(), LossRows(),
+          ViewRows(),      IndexingRows(),      SearchRows(),    SortingRows(),       KernelRows(),
+          CreationRows(),  ScanRows(),          ResizeRows(),    EmbeddingBagRows(),  EffectRows(),
+          RecurrentRows(), PaddingRows(),       WindowRows(),    SpecialRows(),       BesselRows(),
+          GammaRows(),     LinearAlgebraRows(), SpectralRows(),  BoundedSizeRows()}) {
       table->insert(table->end(), rows.begin(), rows.end());
     }
     std::sort(table->begin(), table->end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });

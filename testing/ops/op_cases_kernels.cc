@@ -302,6 +302,8 @@ std::vector<OpCase> FurtherIndexingCases() {
       {"isin.Tensor_Tensor", {Index({4, 5}, 9), Longs({3, 7, 1}), V(false), V(false)}},
       {"isin.Tensor_Scalar", {Index({4, 5}, 3), V(at::Scalar(2)), V(false), V(true)}},
       {"isin.Scalar_Tensor", {V(at::Scalar(2)), Index({4, 5}, 3), V(false), V(false)}},
+      {"isin.Tensor_Scalar", {Index({4, 5}, 3), V(at::Scalar(1.5)), V(false), V(false)}},
+      {"isin.Scalar_Tensor", {V(at::Scalar(1.5)), Index({4, 5}, 3), V(false), V(false)}},
       {"rot90.default", {T({4, 5}), V(1), Ints({0, 1})}},
       {"rot90.default", {T({2, 4, 5}), V(-1), Ints({2, 0})}},
       {"rot90.default", {T({4, 5}), V(6), Ints({1, 0})}},

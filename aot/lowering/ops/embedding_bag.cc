@@ -10,14 +10,6 @@
 
 namespace cotan::aot {
 
-Tensor ReciprocalCounts(Lowering& l, const Tensor& index, const SymInt& size, DType dtype) {
-  const Tensor flat = l.b.View(index, {NumElementsOf(index.sizes())});
-  const Tensor ones = l.b.Full(l.b.Literal(SymInt(1)), DType::kInt64, flat.sizes());
-  const Tensor counts = l.b.ScatterAdd(ones, flat, Tensor(), 0, -1, {size});
-  const Tensor of_each = l.b.Gather(counts, flat, 0);
-  return l.b.View(l.b.Unary(serialization::FN_RECIPROCAL, l.b.Cast(of_each, dtype)), index.sizes());
-}
-
 namespace {
 
 enum class Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };

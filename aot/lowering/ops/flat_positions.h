@@ -16,6 +16,9 @@ namespace cotan::aot {
 // dimensions, as in aten::gather. i64, with the sizes of `index`.
 Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim);
 
+// Returns the elements of x that `index` (checked), of as many dimensions as x, names along `dim`.
+Tensor GatherAlong(Lowering& l, const Tensor& x, const Tensor& index, int64_t dim);
+
 // Returns, for each element of `index` (checked, in [0, size)), 1 / the number of elements that are equal to it: the
 // factor of gradients with scale_grad_by_freq. In `dtype`, with the sizes of `index`.
 Tensor ReciprocalCounts(Lowering& l, const Tensor& index, const SymInt& size, DType dtype);

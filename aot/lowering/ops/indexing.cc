@@ -10,21 +10,6 @@
 #include "aot/lowering/ops/op_table_rows.h"
 
 namespace cotan::aot {
-
-Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim) {
-  SymInt stride = 1;
-  Tensor position;
-  for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) {
-    const SymInt& size = sizes[static_cast<size_t>(d)];
-    Tensor along =
-        d == dim ? l.b.Cast(index, DType::kInt64) : l.b.Iota(static_cast<int>(d), DType::kInt64, index.sizes());
-    along = along * l.b.Literal(stride);
-    position = position.defined() ? position + along : along;
-    stride = stride * size;
-  }
-  return position;
-}
-
 namespace {
 
 // Returns tensor argument `i` as a checked index along dimension `dim` of a tensor of `sizes`.
@@ -61,11 +46,6 @@ absl::Status LowerIndexAdd(Lowering& l) {
   if (l.num_arguments() > 4) rows = rows * l.literal(4);
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
   return l.Return(l.b.ScatterAdd(rows, IndexInto(l, 2, x.sizes(), dim), x, dim, -1, x.sizes()));
-}
-
-// Returns the elements of x that `index`, of as many dimensions as x, names along `dim`.
-Tensor GatherAlong(Lowering& l, const Tensor& x, const Tensor& index, int64_t dim) {
-  return l.b.Gather(l.b.View(x, {NumElementsOf(x.sizes())}), FlatPositions(l, index, x.sizes(), dim), 0);
 }
 
 // (self, dim, index, sparse_grad)
@@ -359,49 +339,6 @@ absl::Status LowerIndexFill(Lowering& l) {
   return l.Return(l.b.Select(l.b.View(l.b.Gt(hits, l.b.Literal(SymInt(0))), along), l.operand(3), x));
 }
 
-// Returns the number of elements of `sorted` [..., n] that come before each of `values` [..., m]
-// (or any sizes, if `sorted` is 1-d).
-absl::Status CountBefore(Lowering& l, Tensor sorted, Tensor values, bool right) {
-  if (values.is_literal()) values = l.b.Full(values, sorted.dtype(), {});
-  const DType dtype = PromoteTypes(sorted.dtype(), values.dtype());
-  sorted = l.b.Cast(sorted, dtype);
-  values = l.b.Cast(values, dtype);
-  const int64_t n = values.rank();
-  const Tensor left = sorted.rank() == 1 ? sorted : l.b.Unsqueeze(sorted, sorted.rank() - 1);
-  const Tensor value = l.b.Unsqueeze(values, n);
-  const Tensor before = right ? l.b.Le(left, value) : l.b.Lt(left, value);
-  Tensor count = l.b.ReduceSum(l.b.Cast(before, l.result().dtype), {n});
-  if (IsFloatingPoint(dtype)) {  // NaN comes after all
-    const Tensor is_nan = l.b.Unary(serialization::FN_ISNAN, value);
-    count = l.b.Select(is_nan, l.b.Literal(sorted.sizes().back()), count);
-  }
-  return l.Return(l.b.Squeeze(count, {{n}}));
-}
-
-// (self, boundaries, out_int32, right)
-absl::Status LowerBucketize(Lowering& l) { return CountBefore(l, l.tensor(1), l.tensor(0), l.flag(3)); }
-
-// (sorted_sequence, self, out_int32, right, side, sorter)
-absl::Status LowerSearchSorted(Lowering& l) {
-  Tensor sorted = l.tensor(0);
-  const int64_t last = sorted.rank() - 1;
-  if (l.optional_tensor(5).defined()) sorted = GatherAlong(l, sorted, IndexInto(l, 5, sorted.sizes(), last), last);
-  return CountBefore(l, sorted, l.tensor(1), l.flag(3) || l.text(4) == "right");
-}
-
-// (elements, test_elements, assume_unique, invert)
-absl::Status LowerIsIn(Lowering& l) {
-  Tensor x = l.tensor(0);
-  Tensor tests = l.tensor(1);
-  if (x.is_literal()) x = l.b.Full(x, tests.dtype(), {});
-  if (tests.is_literal()) tests = l.b.Full(tests, x.dtype(), {});
-  const DType dtype = PromoteTypes(x.dtype(), tests.dtype());
-  const int64_t n = x.rank();
-  const Tensor equal = l.b.Eq(l.b.Unsqueeze(l.b.Cast(x, dtype), n), Flat(l, l.b.Cast(tests, dtype)));
-  const Tensor found = l.b.Squeeze(l.b.ReduceMax(equal, {n}), {{n}});
-  return l.Return(l.flag(3) ? l.b.Not(found) : found);
-}
-
 // Returns x with the elements along `dim` in reverse order.
 Tensor Flipped(Lowering& l, const Tensor& x, int64_t dim) {
   if (x.rank() == 0) return x;
@@ -465,8 +402,6 @@ constexpr OpRow kRows[] = {
     Row("aten._unsafe_index.Tensor", LowerIndex),
     Row("aten._unsafe_index_put.default", LowerIndexPut),
     Row("aten.as_strided_scatter.default", LowerAsStridedScatter),
-    Row("aten.bucketize.Scalar", LowerBucketize),
-    Row("aten.bucketize.Tensor", LowerBucketize),
     Row("aten.embedding.default", LowerEmbedding),
     Row("aten.embedding_dense_backward.default", LowerEmbeddingBackward),
     Row("aten.flip.default", LowerFlip),
@@ -478,17 +413,12 @@ constexpr OpRow kRows[] = {
     Row("aten.index_fill.int_Tensor", LowerIndexFill),
     Row("aten.index_put.default", LowerIndexPut),
     Row("aten.index_select.default", LowerIndexSelect),
-    Row("aten.isin.Scalar_Tensor", LowerIsIn),
-    Row("aten.isin.Tensor_Scalar", LowerIsIn),
-    Row("aten.isin.Tensor_Tensor", LowerIsIn),
     Row("aten.put.default", LowerPut),
     Row("aten.resize.default", LowerResize),
     Row("aten.rot90.default", LowerRot90),
     Row("aten.scatter.src", LowerScatter),
     Row("aten.scatter.value", LowerScatter),
     Row("aten.scatter_add.default", LowerScatterAdd),
-    Row("aten.searchsorted.Scalar", LowerSearchSorted),
-    Row("aten.searchsorted.Tensor", LowerSearchSorted),
     Row("aten.take.default", LowerTake),
     Row("aten.unfold_backward.default", LowerUnfoldBackward),
 };

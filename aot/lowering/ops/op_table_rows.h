@@ -16,6 +16,7 @@ absl::Span<const OpRow> NormalizationRows();
 absl::Span<const OpRow> LossRows();
 absl::Span<const OpRow> ViewRows();
 absl::Span<const OpRow> IndexingRows();
+absl::Span<const OpRow> SearchRows();
 absl::Span<const OpRow> SortingRows();
 absl::Span<const OpRow> KernelRows();
 absl::Span<const OpRow> CreationRows();
