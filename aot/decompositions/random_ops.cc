@@ -7,15 +7,16 @@
 #include <ATen/core/Generator.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/ceil.h>
-#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/le.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log1p.h>
@@ -40,7 +41,6 @@
 #include <tuple>
 #include <vector>
 
-#include "aot/capture/effects.h"
 #include "aot/capture/recorder.h"
 #include "aot/decompositions/random_draws.h"
 
@@ -303,12 +303,11 @@ at::Tensor& GeometricInPlace(at::Tensor& self, double p, OptionalGenerator gener
 }
 
 // Returns draws of the rows of `weights`, f32 [m, n], with replacement: the first index whose cumulative weight exceeds
-// a draw. 24 bits of a draw times the total stay below the total in any rounding. Refused weights give an index in
-// range, too: a check of the index, which may come first, would hide their error.
+// a draw. 24 bits of a draw times the total stay below the total in any rounding.
 at::Tensor SampleWithReplacement(const at::Tensor& weights, int64_t count) {
   const at::Tensor limits = at::cumsum(weights, -1);
   const at::Tensor draws = Draw({weights.size(0), count}) * limits.slice(-1, weights.size(-1) - 1);
-  return at::clamp_max(at::searchsorted(limits, draws, /*out_int32=*/false, /*right=*/true), weights.size(-1) - 1);
+  return at::searchsorted(limits, draws, /*out_int32=*/false, /*right=*/true);
 }
 
 // Returns the same without replacement: the indices of the largest quotients of weights and exponential draws, as
@@ -319,18 +318,24 @@ at::Tensor SampleWithoutReplacement(const at::Tensor& weights, int64_t count) {
   return std::get<1>(at::topk(weights / draws, count, -1));
 }
 
-// Returns the weights of each row, [m, n], divided by the largest one: f32, whatever their range. The call ends with an
-// error for weights that eager refuses.
-at::Tensor CheckedWeights(const at::Tensor& rows) {
-  const at::Tensor least = at::amin(rows, at::IntArrayRef{-1});
-  const at::Tensor largest = at::amax(rows, at::IntArrayRef{-1}, /*keepdim=*/true);
-  const at::Tensor most = largest.squeeze(-1);
-  const double infinity = std::numeric_limits<double>::infinity();
-  Assert(at::logical_and(at::ge(least, 0), at::lt(most, infinity)), "multinomial",
-         "a row has a weight that is negative, infinite or NaN");
-  Assert(at::gt(most, 0), "multinomial", "all weights of a row are 0");
+// Returns the weights of each row, [m, n], divided by the largest one: f32, whatever their range.
+at::Tensor ScaledWeights(const at::Tensor& rows, const at::Tensor& largest) {
   const at::ScalarType wide = rows.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   return (rows.to(wide) / largest.to(wide)).to(at::kFloat);
+}
+
+// Returns `drawn`, [m, count], as a checked index, which ends the call with an error for rows that eager refuses.
+// Unlike an assertion, a check of an index is not an effect.
+at::Tensor CheckedDraws(const at::Tensor& rows, const at::Tensor& largest, const at::Tensor& drawn) {
+  constexpr int64_t kBadWeight = -1;  // negative, infinite or NaN
+  constexpr int64_t kNoWeight = -2;   // all are 0
+  const at::Tensor least = at::amin(rows, at::IntArrayRef{-1}, /*keepdim=*/true);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const at::Tensor is_finite = at::logical_and(at::ge(least, 0), at::lt(largest, infinity));
+  const at::Tensor of_any_weight = at::where(at::gt(largest, 0), drawn, at::Scalar(kNoWeight));
+  const at::Tensor index = at::where(is_finite, of_any_weight, at::Scalar(kBadWeight));
+  const at::Tensor numbers = at::arange(rows.size(-1), at::TensorOptions(at::kLong));
+  return at::index_select(numbers, 0, index.reshape({-1})).view_as(drawn);
 }
 
 at::Tensor Multinomial(const at::Tensor& self, c10::SymInt num_samples, bool replacement, OptionalGenerator generator) {
@@ -341,9 +346,11 @@ at::Tensor Multinomial(const at::Tensor& self, c10::SymInt num_samples, bool rep
   TORCH_CHECK(count > 0 && (replacement || count <= self.size(-1)), "multinomial cannot draw ", count, " of ",
               self.size(-1), replacement ? "" : " without replacement");
   const bool is_row = self.dim() == 1;
-  const at::Tensor weights = CheckedWeights(is_row ? self.detach().unsqueeze(0) : self.detach());
-  const at::Tensor drawn =
-      replacement ? SampleWithReplacement(weights, count) : SampleWithoutReplacement(weights, count);
+  const at::Tensor rows = is_row ? self.detach().unsqueeze(0) : self.detach();
+  const at::Tensor largest = at::amax(rows, at::IntArrayRef{-1}, /*keepdim=*/true);
+  const at::Tensor weights = ScaledWeights(rows, largest);
+  const at::Tensor drawn = CheckedDraws(
+      rows, largest, replacement ? SampleWithReplacement(weights, count) : SampleWithoutReplacement(weights, count));
   return is_row ? drawn.squeeze(0) : drawn;
 }
 

@@ -335,5 +335,25 @@ TEST(ModuleBlocksTest, EffectsAreInlinedWithTheReason) {
   EXPECT_THAT(model.inlined_blocks(), Each(HasSubstr("it has effects")));
 }
 
+// Adds the row that begins with the largest number: the only one of weight, so that the draw is certain.
+struct Picking : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) {
+    const auto body = [](at::Tensor t) {
+      const at::Tensor begins = t.detach().select(1, 0);
+      const at::Tensor weights = (begins == begins.max()).to(torch::kDouble);
+      return t.sin() + t.index_select(0, at::multinomial(weights, 3, /*replacement=*/true));
+    };
+    return COTAN_BLOCK(body, COTAN_BLOCK(body, x));
+  }
+};
+
+TEST(ModuleBlocksTest, DrawsByWeightAreShared) {
+  const Tensors inputs{Leaf(1, {3, 4})};
+  const aot::CompiledModel model = Compiling<Picking>(inputs, {.eval = false});
+  EXPECT_EQ(CountBlocks(model).calls, (CallCounts{{"forward", 2}, {"backward", 2}}));
+  EXPECT_THAT(model.inlined_blocks(), IsEmpty());
+  ExpectEager<Picking>(model, inputs);
+}
+
 }  // namespace
 }  // namespace cotan::testing

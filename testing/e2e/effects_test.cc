@@ -333,29 +333,5 @@ TEST(EffectsTest, AComparisonThatTheExamplesHaveDecidedIsChecked) {
   EXPECT_THAT(std::string(failed.message()), HasSubstr("assertion 'equal' failed"));
 }
 
-// Counts its calls and draws indices by weight.
-struct DrawingNet : torch::nn::Module {
-  DrawingNet() { seen = register_buffer("seen", torch::zeros({1})); }
-  at::Tensor forward(const at::Tensor& weights) {
-    seen.add_(1);
-    return at::multinomial(weights, 3, /*replacement=*/true);
-  }
-  at::Tensor seen;
-};
-
-TEST(EffectsTest, ADrawByWeightsThatEagerRefusesLeavesStatesAndTheGeneratorAsTheyWere) {
-  const auto model = aot::CompileModule([] { return std::make_shared<DrawingNet>(); }, {torch::ones({4})}, {});
-  ASSERT_TRUE(model.ok()) << model.status();
-  Session session = Load(*model, {});
-  Function forward = *Function::Create(session, "forward");
-  ASSERT_TRUE(forward.Call({Variable(*Tensor::From<float>({1, 0, 0, 2}, {4}))}).ok());
-  const RngState rng = *session.Rng();
-  const absl::Status failed = forward.Call({Variable(*Tensor::From<float>({1, -1, 0, 2}, {4}))}).status();
-  EXPECT_EQ(failed.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(failed.message()), HasSubstr("assertion 'multinomial' failed: a row has a weight that is"));
-  EXPECT_TRUE(*session.Rng() == rng);
-  EXPECT_THAT(*session.State("seen")->ToVector<float>(), ElementsAre(1));
-}
-
 }  // namespace
 }  // namespace cotan

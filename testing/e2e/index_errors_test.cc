@@ -156,5 +156,38 @@ TEST(IndexErrorsTest, EveryIndexingOpRejectsIndicesThatLibTorchRejects) {
                             {one, torch::tensor({-3, 2})}, {torch::tensor({0, 3}), torch::tensor({0, -4})});
 }
 
+// Counts its calls and draws indices by weight.
+struct DrawingNet : torch::nn::Module {
+  DrawingNet() { seen = register_buffer("seen", torch::zeros({1})); }
+  at::Tensor forward(const at::Tensor& weights) {
+    seen.add_(1);
+    return at::multinomial(weights, 3, /*replacement=*/true);
+  }
+  at::Tensor seen;
+};
+
+TEST(IndexErrorsTest, ADrawByWeightsThatEagerRefusesLeavesStatesAndTheGeneratorAsTheyWere) {
+  absl::StatusOr<Session> session =
+      SessionOf(aot::CompileModule([] { return std::make_shared<DrawingNet>(); }, {torch::ones({4})}, {}));
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(Call(*session, "forward", {torch::tensor({1.0f, 0.0f, 0.0f, 2.0f})}).ok());
+  const RngState rng = *session->Rng();
+  const absl::Status failed = Call(*session, "forward", {torch::tensor({1.0f, -1.0f, 0.0f, 2.0f})}).status();
+  EXPECT_EQ(failed.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(failed.message()), HasSubstr("index[0] is -1, outside [0, 4)"));
+  EXPECT_TRUE(*session->Rng() == rng);
+  EXPECT_TRUE(torch::equal(*ToTorch(*session->State("seen")), torch::ones({1})));
+}
+
+// A step with effects needs the host, so that a device cannot record it.
+TEST(IndexErrorsTest, ADrawByWeightHasNoEffects) {
+  const auto model = aot::CompileModule([] { return std::make_shared<DrawingNet>(); }, {torch::ones({4})}, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::shared_ptr<const Program> program = *Program::LoadBytes(model->bytes());
+  for (const serialization::Method& method : program->artifact().methods()) {
+    for (const serialization::Op& op : method.ops()) EXPECT_FALSE(op.has_effect()) << method.name();
+  }
+}
+
 }  // namespace
 }  // namespace cotan::testing

@@ -258,6 +258,14 @@ TEST(ModulesTest, TheCacheDistinguishesOrdersAndAHitRuns) {
   ExpectNear(actual->second[0], expected.second[0]);
 }
 
+// Only one row has a weight, so that the draw is certain.
+TEST(ModulesTest, DrawsByWeightHaveBothOrders) {
+  const auto function = [](const Tensors& in) -> Tensors {
+    return {in[0].pow(3).index_select(0, at::multinomial(in[1], 4, /*replacement=*/true))};
+  };
+  ExpectEagerOrders(function, {Leaf(1, {3, 2}), torch::tensor({0.0, 2.0, 0.0}, torch::kDouble)});
+}
+
 // --- what is refused ---------------------------------------------------------------
 
 std::string RefusalOf(const aot::TensorFunction& function, const Tensors& examples) {

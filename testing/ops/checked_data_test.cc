@@ -39,29 +39,29 @@ void ExpectRefused(const aot::TensorFunction& function, const Tensors& good, con
   EXPECT_TRUE(compiled->Call(good).ok());
 }
 
+// The index of a refused row, of two draws, is -1 or -2.
 TEST(CheckedDataTest, WeightsOfMultinomial) {
   for (const bool replacement : {false, true}) {
     const aot::TensorFunction draw = [replacement](const Tensors& in) -> Tensors {
       return {at::multinomial(in[0], 2, replacement)};
     };
     const at::Tensor good = Floats({0.5f, 0.0f, 2.0f});
-    for (const float wrong : {-1.0f, kInfinity, kNan}) {
-      ExpectRefused(draw, {good}, {Floats({0.5f, wrong, 2.0f})},
-                    "assertion 'multinomial' failed: a row has a weight that is negative, infinite or NaN");
+    for (const float wrong : {-1.0f, kInfinity, -kInfinity, kNan}) {
+      ExpectRefused(draw, {good}, {Floats({0.5f, wrong, 2.0f})}, "index[0] is -1, outside [0, 3)");
     }
-    ExpectRefused(draw, {good}, {at::zeros({3})}, "assertion 'multinomial' failed: all weights of a row are 0");
+    ExpectRefused(draw, {good}, {at::zeros({3})}, "index[0] is -2, outside [0, 3)");
     ExpectRefused(draw, {at::stack({good, good})}, {at::stack({good, at::zeros({3})})},
-                  "all weights of a row are 0 (element 1 of ");
+                  "index[2] is -2, outside [0, 3)");
   }
 }
 
-// The check of the index would name the index, not the weights.
+// The check of the index into five rows comes after that of two weights.
 TEST(CheckedDataTest, WeightsAreCheckedBeforeWhatIsDrawnIsAnIndex) {
   const aot::TensorFunction rows = [](const Tensors& in) -> Tensors {
     return {in[1].index_select(0, at::multinomial(in[0], 4, /*replacement=*/true))};
   };
-  const at::Tensor x = at::rand({2, 3});
-  ExpectRefused(rows, {Floats({1.0f, 1.0f}), x}, {Floats({-3.0f, 1.0f}), x}, "assertion 'multinomial' failed");
+  const at::Tensor x = at::rand({5, 3});
+  ExpectRefused(rows, {Floats({1.0f, 1.0f}), x}, {Floats({-3.0f, 1.0f}), x}, "index[0] is -1, outside [0, 2)");
 }
 
 TEST(CheckedDataTest, LengthsOfSegments) {
