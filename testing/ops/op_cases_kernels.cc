@@ -294,6 +294,7 @@ std::vector<OpCase> FurtherIndexingCases() {
       {"put.default", {T({4, 5}), Longs({3, -1, 18, 3}), T({4}), V(true)}},
       {"put.default", {T({4, 5}), Longs({3, -1, 18, 0}), T({4}), V(false)}},
       {"index_copy.default", {T({4, 5}), V(1), Longs({3, 0, 1}), T({4, 3})}},
+      {"index_copy.default", {T({4, 5}), V(1), Longs({}), T({4, 0})}},
       {"index_fill.int_Scalar", {T({4, 5}), V(-1), Longs({3, -5, 3}), Num(0.5)}},
       {"index_fill.int_Tensor", {T({4, 5}), V(0), Longs({1}), T({})}},
       {"nonzero_static.default", {Index({4, 5}, 3), V(9), V(-1)}},

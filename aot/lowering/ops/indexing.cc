@@ -88,6 +88,7 @@ absl::Status LowerScatterAdd(Lowering& l) {
 // at most once.
 Tensor OverwriteRows(Lowering& l, const Tensor& x, const Tensor& values, const Tensor& position, const Tensor& counts,
                      int64_t dim) {
+  if (position.sizes()[0] == SymInt(0)) return x;
   const SymInt size = x.sizes()[static_cast<size_t>(dim)];
   Tensor number = l.b.Iota(0, DType::kInt64, position.sizes()) + l.b.Literal(SymInt(1));
   if (counts.defined()) number = l.b.Select(counts, number, l.b.Literal(SymInt(0)));
