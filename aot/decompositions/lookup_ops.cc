@@ -7,7 +7,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/logical_and.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scatter_add.h>
 #include <ATen/ops/scatter_reduce.h>
@@ -29,17 +28,19 @@
 namespace cotan::aot {
 namespace {
 
-// Scales the rows at the indices that have a larger norm to `max_norm`.
+// Scales the rows at the indices that have a larger norm to `max_norm`. Norms are of these rows only. The factor of a
+// row is the mean over its lookups, whose sum in f64 is exact for factors of up to 24 bits.
 at::Tensor Renormed(const at::Tensor& table, const at::Tensor& indices, double max_norm, double norm_type) {
   TORCH_CHECK(table.dim() == 2, "embedding_renorm: the table has sizes ", table.sizes(), "; it takes a matrix");
   TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
               "embedding_renorm: the indices have dtype ", indices.scalar_type(), "; it takes i32 or i64");
   const at::Tensor row = indices.reshape({-1}).to(at::kLong);
-  const at::TensorOptions longs(at::kLong);
-  const at::Tensor lookups = at::zeros({table.size(0)}, longs).scatter_add(0, row, at::ones(row.sizes(), longs));
-  const at::Tensor norm = at::linalg_vector_norm(table, norm_type, at::IntArrayRef{1}, /*keepdim=*/true);
-  const at::Tensor is_scaled = at::logical_and((lookups > 0).unsqueeze(1), norm > max_norm);
-  return table * at::where(is_scaled, max_norm / (norm + 1e-7), at::Scalar(1.0));
+  const at::Tensor norm = at::linalg_vector_norm(at::index_select(table, 0, row), norm_type, at::IntArrayRef{1});
+  const at::Tensor factor = at::where(norm > max_norm, max_norm / (norm + 1e-7), at::Scalar(1.0)).to(at::kDouble);
+  const at::Tensor none = at::zeros({table.size(0)}, factor.options());
+  const at::Tensor lookups = none.scatter_add(0, row, at::ones(row.sizes(), factor.options()));
+  const at::Tensor mean = none.scatter_add(0, row, factor) / lookups;
+  return table * at::where(lookups > 0, mean, at::Scalar(1.0)).to(table.scalar_type()).unsqueeze(1);
 }
 
 // Has no derivative.

@@ -186,7 +186,9 @@ void AddInPlace(std::vector<OpCase>& cases) {
       {"index_reduce_.default", {T({4, 3}), V(0), Longs({1, 3, 1, 0, 1}), T({5, 3}), Text("mean"), V(true)}});
   cases.push_back({"masked_scatter_.default", {T({4, 5}), Mask({4, 5}), T({20})}});
   for (const char* op : {"embedding_renorm_.default", "embedding_renorm.default"}) {
-    cases.push_back({op, {T({5, 3}), Longs({4, 0, 4}), V(0.5), V(2.0)}});
+    for (const Arg& indices : {Longs({4, 0, 4}), Longs({}), Index({4, 20}, 4)}) {
+      cases.push_back({op, {T({5, 3}), indices, V(0.5), V(2.0)}});
+    }
   }
 }
 
