@@ -133,8 +133,15 @@ absl::Status CheckImageOptions(const CommandLine& line) {
     if (!line.Has("channels")) return absl::OkStatus();
     return Invalid("channels", line.Text("channels", ""), "it is for folders of images");
   }
-  if (!line.Has("targets")) return absl::OkStatus();
-  return Invalid("targets", line.Text("targets", ""), "the targets of a folder of images are its subfolders");
+  if (line.Has("targets")) {
+    return Invalid("targets", line.Text("targets", ""), "the targets of a folder of images are its subfolders");
+  }
+  for (const char* option : {"inputs", "classes", "delimiter"}) {
+    if (!line.Has(option)) continue;
+    return Invalid(option, line.Text(option, ""),
+                   "it is for files; the classes of a folder of images are its subfolders");
+  }
+  return absl::OkStatus();
 }
 
 // Returns the format that --format names, or that of the name of the data.

@@ -191,6 +191,10 @@ TEST_F(ImageFoldersTest, MistakesAreExplained) {
   EXPECT_EQ(Refusal({Folder("data", "train"), "--channels=2"}).message(), "--channels=2: expected 1 or 3");
   EXPECT_THAT(std::string(Refusal({Folder("data", "train"), "--targets=x"}).message()),
               HasSubstr("--targets=x: the targets of a folder of images are its subfolders"));
+  for (const std::string option : {"--inputs=x", "--classes=cat,dog", "--delimiter=;"}) {
+    EXPECT_EQ(Refusal({Folder("data", "train"), "--channels=1", option}).message(),
+              option + ": it is for files; the classes of a folder of images are its subfolders");
+  }
   const std::string csv = Write("few.csv", "1,2,0\n3,4,1\n");
   EXPECT_THAT(std::string(Refusal({"--data=" + csv, "--targets=2", "--channels=1"}).message()),
               HasSubstr("--channels=1: it is for folders of images"));
