@@ -109,5 +109,14 @@ TEST(TracedOpsTest, TheRuntimeDrawsIndicesByWeight) {
   }
 }
 
+// A program squares a fixed number of times: enough for a 1-norm of 65536, and for each matrix of a batch by itself.
+TEST(TracedOpsTest, AMatrixOfALargeNormHasNoExponential) {
+  const at::Tensor x = at::diag_embed(at::tensor({-60000.0f, 0.0f, -70000.0f, 0.0f}).view({2, 2}));
+  EXPECT_TRUE(at::isfinite(at::linalg_matrix_exp(x)).all().item<bool>());
+  const at::Tensor exponentials = Drawn([](const at::Tensor& in) { return at::linalg_matrix_exp(in); }, x);
+  EXPECT_TRUE(at::allclose(exponentials[0], at::diag(at::tensor({0.0f, 1.0f})))) << exponentials[0];
+  EXPECT_TRUE(at::isnan(exponentials[1]).all().item<bool>()) << exponentials[1];
+}
+
 }  // namespace
 }  // namespace cotan::testing
