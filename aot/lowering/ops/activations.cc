@@ -88,10 +88,10 @@ absl::Status LowerMishBackward(Lowering& l) {
 }
 
 absl::Status LowerSoftplus(Lowering& l) {
-  const Tensor x = l.operand(0);
+  const Tensor x = l.wide(0);  // the exponential may be too large for a half
   const Tensor scaled = x * l.literal(1);
   const Tensor soft = l.b.Unary(serialization::FN_LOG1P, l.b.Exp(scaled)) / l.literal(1);
-  return l.Return(l.b.Select(l.b.Gt(scaled, l.literal(2)), x, soft));
+  return l.ReturnCast({l.b.Select(l.b.Gt(scaled, l.literal(2)), x, soft)});
 }
 
 absl::Status LowerSoftplusBackward(Lowering& l) {
@@ -141,8 +141,8 @@ Tensor Clamp06(Lowering& l, const Tensor& x) {
 }
 
 absl::Status LowerHardswish(Lowering& l) {
-  const Tensor x = l.operand(0);
-  return l.Return(x * Clamp06(l, x) / Number(l, 6.0));
+  const Tensor x = l.wide(0);  // the product may be too large for a half
+  return l.ReturnCast({x * Clamp06(l, x) / Number(l, 6.0)});
 }
 
 absl::Status LowerHardswishBackward(Lowering& l) {
@@ -153,7 +153,7 @@ absl::Status LowerHardswishBackward(Lowering& l) {
   return l.Return(l.b.Select(l.b.Le(x, Number(l, -3.0)), Zero(l), upper));
 }
 
-absl::Status LowerHardsigmoid(Lowering& l) { return l.Return(Clamp06(l, l.operand(0)) / Number(l, 6.0)); }
+absl::Status LowerHardsigmoid(Lowering& l) { return l.ReturnCast({Clamp06(l, l.wide(0)) / Number(l, 6.0)}); }
 
 absl::Status LowerHardsigmoidBackward(Lowering& l) {
   const Tensor grad = l.operand(0);

@@ -20,9 +20,11 @@ absl::Status LowerFull(Lowering& l) {
   return l.Return(Filled(l, l.tensor(kArgument)));
 }
 
-// start + i * step, computed in `dtype`.
+// start + i * step. An index may be too large for a half that the sum fits in.
 Tensor Ramp(Lowering& l, const Tensor& start, const Tensor& step) {
-  return start + l.b.Iota(0, l.result().dtype, l.result().sizes) * step;
+  const DType dtype = l.result().dtype;
+  const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  return l.b.Cast(start + l.b.Iota(0, is_half ? DType::kFloat32 : dtype, l.result().sizes) * step, dtype);
 }
 
 absl::Status LowerArange(Lowering& l) { return l.Return(l.b.Iota(0, l.result().dtype, l.result().sizes)); }

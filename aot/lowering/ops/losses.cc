@@ -23,8 +23,9 @@ Tensor SumAll(Lowering& l, const Tensor& x) { return l.b.View(l.b.ReduceSum(x, A
 Tensor Reduced(Lowering& l, const Tensor& values, int i) {
   const int64_t reduction = l.integer(i);
   if (reduction == kNone) return values;
-  const Tensor sum = SumAll(l, values);
-  return reduction == kSum ? sum : sum / l.b.Literal(NumElementsOf(values.sizes()));
+  if (reduction == kSum) return SumAll(l, values);
+  // The sum may be too large for a half that the mean fits in.
+  return l.b.Cast(SumAll(l, l.widened(values)) / l.b.Literal(NumElementsOf(values.sizes())), values.dtype());
 }
 
 // Returns the gradient of each element before the reduction of argument `i`, given the gradient of

@@ -18,6 +18,8 @@ int Category(DType dtype) {
   return IsInteger(dtype) ? 1 : 0;
 }
 
+bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
 bool BroadcastsTo(const SymIntVector& from, const SymIntVector& to) {
   if (from.size() > to.size()) return false;
   const size_t lead = to.size() - from.size();
@@ -187,10 +189,13 @@ std::pair<Tensor, Tensor> Lowering::promoted(int i, int j) {
   return {b.Cast(x, dtype), b.Cast(y, dtype)};
 }
 
-Tensor Lowering::wide(int i) {
-  const Tensor operand = tensor(i);
-  const bool is_half = operand.dtype() == DType::kFloat16 || operand.dtype() == DType::kBFloat16;
-  return is_half ? b.Cast(operand, DType::kFloat32) : operand;
+Tensor Lowering::widened(const Tensor& x) { return IsHalf(x.dtype()) ? b.Cast(x, DType::kFloat32) : x; }
+
+Tensor Lowering::wide(int i) { return widened(tensor(i)); }
+
+Tensor Lowering::wide_operand(int i) {
+  const DType dtype = result().dtype;
+  return b.Cast(tensor(i), IsHalf(dtype) ? DType::kFloat32 : dtype);
 }
 
 Tensor Lowering::wide_optional(int i) { return is_none(i) ? Tensor() : wide(i); }

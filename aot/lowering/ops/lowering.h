@@ -62,6 +62,10 @@ class Lowering {
 
   // Returns operand i cast to the dtype of result 0.
   Tensor operand(int i) { return b.Cast(tensor(i), result().dtype); }
+  // Returns operand i cast to the dtype of result 0, or to f32 if that is f16 or bf16.
+  Tensor wide_operand(int i);
+  // Returns x, cast to f32 if it is f16 or bf16.
+  Tensor widened(const Tensor& x);
   // Returns operand i, cast to f32 if it is f16 or bf16, so that intermediate results are not
   // rounded.
   Tensor wide(int i);

@@ -136,23 +136,25 @@ absl::Status LowerIsFinite(Lowering& l) {
 
 absl::Status LowerIdentity(Lowering& l) { return l.Return(l.operand(0)); }
 
+// As in ATen, halves are rounded once.
 absl::Status LowerAddc(Lowering& l, ScalarFn fn) {
-  const Tensor product = l.b.Binary(fn, l.operand(1), l.operand(2));
-  return l.Return(l.operand(0) + l.b.Binary(serialization::FN_MUL, product, l.literal(3)));
+  const Tensor product = l.b.Binary(fn, l.wide_operand(1), l.wide_operand(2));
+  return l.ReturnCast({l.wide_operand(0) + l.b.Binary(serialization::FN_MUL, product, l.literal(3))});
 }
 
-// As in ATen, interpolates from the nearer end.
+// As in ATen, interpolates from the nearer end, and rounds halves once.
 absl::Status LowerLerp(Lowering& l) {
-  const Tensor start = l.operand(0);
-  const Tensor end = l.operand(1);
-  const Tensor weight = l.operand(2);
+  const Tensor start = l.wide_operand(0);
+  const Tensor end = l.wide_operand(1);
+  const Tensor weight = l.wide_operand(2);
   if (weight.is_literal()) {
     const double w = l.number(2);
-    if (std::abs(w) < 0.5) return l.Return(start + weight * (end - start));
-    return l.Return(end - (end - start) * l.b.Literal(1 - w));
+    if (std::abs(w) < 0.5) return l.ReturnCast({start + weight * (end - start)});
+    return l.ReturnCast({end - (end - start) * l.b.Literal(1 - w)});
   }
   const Tensor small = l.b.Lt(l.b.Abs(weight), l.b.Literal(0.5));
-  return l.Return(l.b.Select(small, start + weight * (end - start), end - (end - start) * (l.b.Literal(1.0) - weight)));
+  return l.ReturnCast(
+      {l.b.Select(small, start + weight * (end - start), end - (end - start) * (l.b.Literal(1.0) - weight))});
 }
 
 absl::Status LowerXlogy(Lowering& l) {

@@ -49,9 +49,9 @@ absl::Status LowerReduce(Lowering& l, ScalarFn fn, int dims_argument, int keepdi
 }
 
 absl::Status LowerMean(Lowering& l, int dims_argument, int keepdim_argument) {
-  const Tensor x = l.operand(0);
+  const Tensor x = l.wide_operand(0);  // the sum may be too large for a half
   const std::vector<int64_t> dims = dims_argument < 0 ? Dims(l, x, l.num_arguments()) : Dims(l, x, dims_argument);
-  return l.Return(Shape(l, l.b.ReduceMean(x, dims), dims, KeepDim(l, keepdim_argument)));
+  return l.ReturnCast({Shape(l, l.b.ReduceMean(x, dims), dims, KeepDim(l, keepdim_argument))});
 }
 
 absl::Status LowerAnyAll(Lowering& l, ScalarFn fn, int dims_argument, int keepdim_argument) {
@@ -85,14 +85,14 @@ absl::StatusOr<Moments> Variance(Lowering& l, const Tensor& x, absl::Span<const 
 }
 
 absl::Status LowerVariance(Lowering& l, bool root, bool with_mean) {
-  const Tensor x = l.operand(0);
+  const Tensor x = l.wide_operand(0);
   const std::vector<int64_t> dims = Dims(l, x, 1);
   const bool keepdim = KeepDim(l, 3);
   absl::StatusOr<Moments> moments = Variance(l, x, dims, 2);
   if (!moments.ok()) return moments.status();
   const Tensor spread = root ? l.b.Sqrt(moments->variance) : moments->variance;
-  if (!with_mean) return l.Return(Shape(l, spread, dims, keepdim));
-  return l.ReturnAll({Shape(l, spread, dims, keepdim), Shape(l, moments->mean, dims, keepdim)});
+  if (!with_mean) return l.ReturnCast({Shape(l, spread, dims, keepdim)});
+  return l.ReturnCast({Shape(l, spread, dims, keepdim), Shape(l, moments->mean, dims, keepdim)});
 }
 
 // Returns the first index along `dim` at which x has the extreme value; NaN counts as extreme.
@@ -153,9 +153,9 @@ Tensor NormOf(Lowering& l, const Tensor& x, double order, absl::Span<const int64
 }
 
 absl::Status VectorNorm(Lowering& l, double order, int dims_argument, int keepdim_argument) {
-  const Tensor x = l.operand(0);
+  const Tensor x = l.wide_operand(0);  // squares may be too large for a half
   const std::vector<int64_t> dims = Dims(l, x, dims_argument);
-  return l.Return(Shape(l, NormOf(l, x, order, dims), dims, KeepDim(l, keepdim_argument)));
+  return l.ReturnCast({Shape(l, NormOf(l, x, order, dims), dims, KeepDim(l, keepdim_argument))});
 }
 
 absl::Status LowerNorm(Lowering& l) { return VectorNorm(l, l.is_none(1) ? 2 : l.number(1), 2, 3); }
@@ -192,9 +192,9 @@ absl::Status LowerTrace(Lowering& l) {
 
 // (self, other, p)
 absl::Status LowerDist(Lowering& l) {
-  const Tensor difference = l.operand(0) - l.operand(1);
+  const Tensor difference = l.widened(l.operand(0) - l.operand(1));
   const std::vector<int64_t> dims = Dims(l, difference, l.num_arguments());
-  return l.Return(l.b.Squeeze(NormOf(l, difference, l.number(2), dims), dims));
+  return l.ReturnCast({l.b.Squeeze(NormOf(l, difference, l.number(2), dims), dims)});
 }
 
 // Softmax family; f16 and bf16 are computed in f32 and rounded once ---------

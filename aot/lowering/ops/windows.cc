@@ -67,11 +67,6 @@ bool IsMultiple(const SymInt& size, const SymInt& part) {
   return size.is_constant() && part.is_constant() && part.constant() > 0 && size.constant() % part.constant() == 0;
 }
 
-// Returns x in f32 if it is f16 or bf16.
-Tensor Widened(Lowering& l, const Tensor& x) {
-  return ByteSize(x.dtype()) < ByteSize(DType::kFloat32) ? l.b.Cast(x, DType::kFloat32) : x;
-}
-
 // Gathers the elements of each of `to` windows along `dim` next to each other, [..., to, window, ...], and adds them.
 // Shorter windows repeat their last element, which does not count.
 Tensor SumOfGatheredWindows(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to) {
@@ -81,7 +76,7 @@ Tensor SumOfGatheredWindows(Lowering& l, const Tensor& x, int64_t dim, const Sym
   const Tensor place = window.start + l.b.Iota(1, DType::kInt64, pairs);
   const Tensor inside = l.b.Lt(place, window.end);
   const Tensor index = l.b.Minimum(place, window.end - l.b.Literal(SymInt(1)));
-  const Tensor gathered = Widened(l, l.b.Gather(x, index, dim));
+  const Tensor gathered = l.widened(l.b.Gather(x, index, dim));
   SymIntVector along(At(gathered.rank() - dim), SymInt(1));
   along[0] = pairs[0];
   along[1] = pairs[1];
@@ -95,7 +90,7 @@ Tensor SumOfNeighbours(Lowering& l, const Tensor& x, int64_t dim, const SymInt& 
   const SymInt from = x.sizes()[At(dim)];
   const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, {to}), from, to);
   if (IsMultiple(to, from)) return l.b.Gather(x, window.start, dim);
-  const Tensor wide = Widened(l, x);
+  const Tensor wide = l.widened(x);
   const Tensor sums = l.b.Slice(wide, dim, 0, from - SymInt(1), 1) + l.b.Slice(wide, dim, 1, from, 1);
   const Tensor is_pair = l.b.Gt(window.end - window.start, l.b.Literal(SymInt(1)));
   const Tensor place = l.b.Select(is_pair, window.start + l.b.Literal(from), window.start);
@@ -112,7 +107,7 @@ Tensor SumOfWindows(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to)
   if (from == SymInt(0) || to == SymInt(0)) return l.b.Full(l.b.Literal(0.0), x.dtype(), sizes);
   if (IsMultiple(from, to)) {
     sizes.insert(sizes.begin() + dim + 1, SymInt(from.constant() / to.constant()));
-    return l.b.Squeeze(l.b.ReduceSum(Widened(l, l.b.View(x, sizes)), {dim + 1}), {{dim + 1}});
+    return l.b.Squeeze(l.b.ReduceSum(l.widened(l.b.View(x, sizes)), {dim + 1}), {{dim + 1}});
   }
   const bool is_known = from.is_constant() && to.is_constant();
   if (is_known && from.constant() < to.constant()) return SumOfNeighbours(l, x, dim, to);
@@ -124,8 +119,8 @@ Tensor SumOfWindows(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to)
 Tensor DividedByLength(Lowering& l, const Tensor& x, int64_t dim, const SymInt& in) {
   const SymInt out = x.sizes()[At(dim)];
   if (in == out || IsMultiple(out, in)) return x;
-  if (IsMultiple(in, out)) return Widened(l, x) / l.b.Literal(SymInt(in.constant() / out.constant()));
-  const Tensor wide = Widened(l, x);
+  if (IsMultiple(in, out)) return l.widened(x) / l.b.Literal(SymInt(in.constant() / out.constant()));
+  const Tensor wide = l.widened(x);
   const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, {out}), in, out);
   SymIntVector along(At(x.rank() - dim), SymInt(1));
   along[0] = out;
@@ -149,7 +144,7 @@ template <size_t kSpatial>
 absl::Status LowerAdaptiveAvgPool(Lowering& l) {
   const Tensor x = l.operand(0);
   const SymIntVector out = l.result().sizes;
-  if (IsGlobal(out, kSpatial)) return l.Return(l.b.ReduceMean(x, SpatialDims(kSpatial)));
+  if (IsGlobal(out, kSpatial)) return l.ReturnCast({l.b.ReduceMean(l.widened(x), SpatialDims(kSpatial))});
   if (const std::optional<PoolConfig> config = EqualWindows(x.sizes(), out, kSpatial); config.has_value()) {
     const bool unbatched = x.rank() == kSpatial + 1;
     return l.Return(l.b.View(l.b.AvgPool(Batched(l, x, unbatched), *config, WithBatch(out, unbatched)), out));
