@@ -115,6 +115,8 @@ ViewStep Diagonal(const ViewArguments& arguments, int64_t rank) {
 }
 
 ViewStep Unfold(const ViewArguments& arguments, int64_t rank) {
+  // A tensor without dimensions has one window.
+  if (rank == 0 && arguments.IntOr(2, 0) == 1) return view::Unsqueeze{0};
   return view::Unfold{Wrap(arguments.IntOr(1, 0), rank), arguments.IntOr(2, 0), arguments.IntOr(3, 1)};
 }
 

@@ -110,14 +110,26 @@ bool IsZero(ComplexNode& n) {
   return n.ReturnReal(n.math.Binary("logical_and", real, n.math.Compare("eq", n.Part(0, 1), 0)));
 }
 
+// Returns the dtype of the parts of operands 0 and 1 after promotion. Tensors with dimensions decide before those
+// without, and integers do not decide.
+DType PromotedPart(const ComplexNode& n) {
+  for (const bool with_dims : {true, false}) {
+    bool decides = false, is_double = false;
+    for (const size_t i : {0, 1}) {
+      if (n.Operand(i) == kNoValue) continue;
+      const TensorType& type = n.TypeOf(n.Operand(i));
+      if (type.sizes.empty() == with_dims) continue;
+      decides |= IsFloatingPoint(type.dtype) || IsComplex(type.dtype);
+      is_double |= type.dtype == DType::kFloat64 || type.dtype == DType::kComplex128;
+    }
+    if (decides) return is_double ? DType::kFloat64 : DType::kFloat32;
+  }
+  return DType::kFloat32;
+}
+
 bool Equal(ComplexNode& n) {
   const bool is_equal = n.node().op.find(".eq.") != std::string::npos;
-  DType dtype = DType::kFloat32;
-  for (const size_t i : {0, 1}) {
-    if (n.IsComplexOperand(i) && n.TypeOf(n.Operand(i)).dtype == DType::kComplex128) {
-      dtype = DType::kFloat64;
-    }
-  }
+  const DType dtype = PromotedPart(n);
   const ComplexValue a = n.Operands(0, dtype), b = n.Operands(1, dtype);
   const absl::string_view compare = is_equal ? "eq" : "ne";
   const ValueId real = n.math.Binary(compare, a.real, b.real);
@@ -141,9 +153,11 @@ absl::Span<const ComplexRuleRow> FunctionComplexRules() {
       {"aten.abs.default", Abs},
       {"aten.all.default", OfNonZero},
       {"aten.all.dim", OfNonZero},
+      {"aten.all.dims", OfNonZero},
       {"aten.angle.default", Angle},
       {"aten.any.default", OfNonZero},
       {"aten.any.dim", OfNonZero},
+      {"aten.any.dims", OfNonZero},
       {"aten.cos.default", Function<&ComplexMath::Cos>},
       {"aten.cosh.default", Function<&ComplexMath::Cosh>},
       {"aten.eq.Scalar", Equal},

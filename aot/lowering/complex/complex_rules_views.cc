@@ -137,19 +137,25 @@ bool AlongDim(ComplexNode& n) {
   return n.ReturnSame(std::move(on_pair));
 }
 
-bool SumAll(ComplexNode& n) {
+// Returns the sum over all dimensions of operand 0.
+bool SumOverAll(ComplexNode& n, bool keep) {
   std::vector<SymInt> dims;
   for (int64_t d = 0; d < n.Rank(0); ++d) dims.push_back(d);
-  return dims.empty() ? Same(n) : SumOver(n, dims, false);
+  // The only dimension of the pair is that of the parts if the operand has none.
+  return dims.empty() ? ReturnConverted(n, 0) : SumOver(n, dims, keep);
 }
 
-// (self, dims, keepdim, dtype)
+bool SumAll(ComplexNode& n) { return n.IsComplexOperand(0) && SumOverAll(n, false); }
+
+// (self, dims, keepdim, dtype): no dimensions are all of them.
 bool SumDims(ComplexNode& n) {
+  if (!n.IsComplexOperand(0)) return false;
+  const bool keep = std::get<bool>(n.node().arguments[2]);
   const auto* dims = std::get_if<std::vector<SymInt>>(&n.node().arguments[1]);
-  if (dims == nullptr || dims->empty()) return false;
+  if (dims == nullptr || dims->empty() || n.Rank(0) == 0) return SumOverAll(n, keep);
   std::vector<SymInt> wrapped;
   for (const SymInt& dim : *dims) wrapped.push_back(WrapDim(dim, n.Rank(0)));
-  return SumOver(n, wrapped, std::get<bool>(n.node().arguments[2]));
+  return SumOver(n, wrapped, keep);
 }
 
 }  // namespace

@@ -31,11 +31,16 @@ absl::Status LowerEmbeddingBackward(Lowering& l) {
   return l.Return(l.b.ScatterAdd(rows, index, Tensor(), 0, l.integer(3), sizes));
 }
 
+// Returns x, or a vector of its element if it has no dimensions. A literal becomes a vector of `dtype`.
+Tensor AtLeastVector(Lowering& l, const Tensor& x, DType dtype) {
+  if (x.is_literal()) return l.b.Full(x, dtype, {SymInt(1)});
+  return x.rank() == 0 ? l.b.View(x, {SymInt(1)}) : x;
+}
+
 absl::Status LowerIndexSelect(Lowering& l) {
   const Tensor x = l.tensor(0);
   if (x.rank() == 0) return l.Return(l.b.View(x, l.result().sizes));
-  Tensor index = IndexInto(l, 2, x.sizes(), l.integer(1));
-  if (index.rank() == 0) index = l.b.View(index, {SymInt(1)});
+  const Tensor index = AtLeastVector(l, IndexInto(l, 2, x.sizes(), l.integer(1)), DType::kInt64);
   return l.Return(l.b.Gather(x, index, l.integer(1)));
 }
 
@@ -57,12 +62,6 @@ absl::Status LowerGather(Lowering& l) {
   const Tensor index = IndexInto(l, 2, x.sizes(), dim);
   if (index.rank() == 0) return l.Return(l.b.Gather(x, index, 0));
   return l.Return(GatherAlong(l, x, index, dim));
-}
-
-// Returns x, or a vector of its element if it has no dimensions. A literal becomes a vector of `dtype`.
-Tensor AtLeastVector(Lowering& l, const Tensor& x, DType dtype) {
-  if (x.is_literal()) return l.b.Full(x, dtype, {SymInt(1)});
-  return x.rank() == 0 ? l.b.View(x, {SymInt(1)}) : x;
 }
 
 // (self, dim, index, src)
@@ -385,6 +384,7 @@ absl::Status LowerResize(Lowering& l) {
 absl::Status LowerUnfoldBackward(Lowering& l) {
   const Tensor grad = l.tensor(0);
   const SymIntVector sizes = l.sizes(1);
+  if (sizes.empty() && grad.sizes() == SymIntVector{SymInt(1)}) return l.Return(l.b.View(grad, {}));
   if (sizes.empty() || grad.sizes().size() != sizes.size() + 1) return l.Unsupported("a gradient of another rank");
   const int64_t dim = l.b.WrapDim(l.integer(2), static_cast<int>(sizes.size()));
   const SymIntVector window = {grad.sizes()[static_cast<size_t>(dim)], grad.sizes().back()};

@@ -43,7 +43,10 @@ absl::Status LowerLogical(Lowering& l) {
 }
 
 absl::Status LowerAdd(Lowering& l) {
-  if (l.result().dtype == DType::kBool) return l.Return(l.b.Or(l.operand(0), l.operand(1)));
+  if (l.result().dtype == DType::kBool) {
+    const bool counts = l.num_arguments() < 3 || l.number(2) != 0;
+    return l.Return(counts ? l.b.Or(l.operand(0), l.operand(1)) : l.operand(0));
+  }
   if (l.num_arguments() < 3) return l.Return(l.b.Binary(serialization::FN_ADD, l.operand(0), l.operand(1)));
   const Tensor y = l.operand(1);
   return l.Return(l.b.Binary(serialization::FN_ADD, l.operand(0), l.b.Binary(serialization::FN_MUL, y, l.literal(2))));

@@ -57,6 +57,9 @@ absl::Status LowerMean(Lowering& l, int dims_argument, int keepdim_argument) {
 absl::Status LowerAnyAll(Lowering& l, ScalarFn fn, int dims_argument, int keepdim_argument) {
   Tensor x = l.tensor(0);
   if (x.dtype() != DType::kBool) x = l.b.Ne(x, l.b.Literal(SymInt(0)));
+  // Here, an empty list of dimensions reduces none.
+  const bool has_dims = dims_argument >= 0 && dims_argument < l.num_arguments() && !l.is_none(dims_argument);
+  if (has_dims && l.integers(dims_argument).empty()) return l.ReturnCast({x});
   const std::vector<int64_t> dims = dims_argument < 0 ? Dims(l, x, l.num_arguments()) : Dims(l, x, dims_argument);
   return l.Return(l.b.Cast(Shape(l, l.b.Reduce(fn, x, dims), dims, KeepDim(l, keepdim_argument)), l.result().dtype));
 }
@@ -212,9 +215,7 @@ Exponentials ExpOfShifted(Lowering& l, const Tensor& x, int64_t dim) {
 }
 
 absl::Status LowerSoftmax(Lowering& l) {
-  const Tensor x = l.wide(0);
-  if (x.rank() == 0) return l.Return(l.b.Full(l.b.Literal(1.0), l.result().dtype, {}));
-  const Exponentials e = ExpOfShifted(l, x, l.integer(1));
+  const Exponentials e = ExpOfShifted(l, l.wide(0), l.integer(1));
   return l.ReturnCast({e.exp / e.sum});
 }
 
@@ -229,9 +230,7 @@ absl::Status LowerSafeSoftmax(Lowering& l) {
 }
 
 absl::Status LowerLogSoftmax(Lowering& l) {
-  const Tensor x = l.wide(0);
-  if (x.rank() == 0) return l.Return(l.b.Full(l.b.Literal(0.0), l.result().dtype, {}));
-  const Exponentials e = ExpOfShifted(l, x, l.integer(1));
+  const Exponentials e = ExpOfShifted(l, l.wide(0), l.integer(1));
   return l.ReturnCast({e.shifted - l.b.Log(e.sum)});
 }
 

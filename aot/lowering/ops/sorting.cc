@@ -84,8 +84,17 @@ absl::StatusOr<Sorted> MedianOf(Lowering& l, const Tensor& x, int64_t dim) {
                 l.b.Select(any, first, element->indexes)};
 }
 
+// Returns whether `x` has no elements. The median of none is NaN.
+bool IsEmpty(const Tensor& x) { return NumElementsOf(x.sizes()) == SymInt(0); }
+
+absl::Status ReturnMedianOfNone(Lowering& l) {
+  if (!IsFloatingPoint(l.result().dtype)) return l.Unsupported("the median of no integers is not defined");
+  return l.Return(l.b.Literal(std::numeric_limits<double>::quiet_NaN()));
+}
+
 absl::Status LowerMedian(Lowering& l) {
   const Tensor x = l.tensor(0);
+  if (IsEmpty(x)) return ReturnMedianOfNone(l);
   absl::StatusOr<Sorted> median = MedianOf(l, l.b.View(x, {NumElementsOf(x.sizes())}), 0);
   return median.ok() ? l.Return(l.b.View(median->values, {})) : median.status();
 }
@@ -121,6 +130,7 @@ absl::StatusOr<Sorted> NanMedianOf(Lowering& l, const Tensor& x, int64_t dim) {
 
 absl::Status LowerNanMedian(Lowering& l) {
   const Tensor x = l.tensor(0);
+  if (IsEmpty(x)) return ReturnMedianOfNone(l);
   absl::StatusOr<Sorted> median = NanMedianOf(l, l.b.View(x, {NumElementsOf(x.sizes())}), 0);
   return median.ok() ? l.Return(l.b.View(median->values, {})) : median.status();
 }

@@ -321,7 +321,10 @@ constexpr OpRow Pointwise(absl::string_view op, LowerFunction lower) { return {o
 
 absl::Status LowerSplit(Lowering& l) { return SplitAlong(l, l.integer(2)); }
 absl::Status LowerUnfold(Lowering& l) {
-  return l.Return(l.b.Unfold(l.tensor(0), l.integer(1), l.integer(2), l.integer(3)));
+  const Tensor x = l.tensor(0);
+  // A tensor without dimensions has one window, of one element or of none.
+  if (x.rank() == 0) return l.Return(l.b.Slice(l.b.View(x, {SymInt(1)}), 0, 0, l.size(2), 1));
+  return l.Return(l.b.Unfold(x, l.integer(1), l.integer(2), l.integer(3)));
 }
 absl::Status LowerViewDType(Lowering& l) {
   return l.Return(l.b.ViewDType(l.tensor(0), l.result().dtype, l.result().sizes));
