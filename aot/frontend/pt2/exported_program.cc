@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -89,38 +90,15 @@ std::pair<const std::string&, const Json&> ToUnion(const Json& json) {
 }
 
 DType ToDType(const Json& json) {
+  static constexpr std::pair<int64_t, DType> kDTypes[] = {
+      {1, DType::kUInt8},         {2, DType::kInt8},        {3, DType::kInt16},   {4, DType::kInt32},
+      {5, DType::kInt64},         {6, DType::kFloat16},     {7, DType::kFloat32}, {8, DType::kFloat64},
+      {10, DType::kComplex64},    {11, DType::kComplex128}, {12, DType::kBool},   {13, DType::kBFloat16},
+      {29, DType::kFloat8E4m3fn}, {30, DType::kFloat8E5m2},
+  };
   const int64_t code = ToInt(json);
-  switch (code) {
-    case 1:
-      return DType::kUInt8;
-    case 2:
-      return DType::kInt8;
-    case 3:
-      return DType::kInt16;
-    case 4:
-      return DType::kInt32;
-    case 5:
-      return DType::kInt64;
-    case 6:
-      return DType::kFloat16;
-    case 7:
-      return DType::kFloat32;
-    case 8:
-      return DType::kFloat64;
-    case 10:
-      return DType::kComplex64;
-    case 11:
-      return DType::kComplex128;
-    case 12:
-      return DType::kBool;
-    case 13:
-      return DType::kBFloat16;
-    case 29:
-      return DType::kFloat8E4m3fn;
-    case 30:
-      return DType::kFloat8E5m2;
-    default:
-      break;
+  for (const auto& [number, dtype] : kDTypes) {
+    if (number == code) return dtype;
   }
   Unsupportable(absl::StrCat(
       "the dtype with number ", code,
@@ -147,6 +125,9 @@ class ProgramParser {
   ExportedProgram program_;
   absl::flat_hash_map<std::string, int> symbol_index_;
   int depth_ = 0;
+  // Whether a size may be a function that programs do not have, such as a rounded product with a fraction. It becomes
+  // a symbol of its own: the traces of a model find the sizes within its graph again.
+  bool may_be_unknown_ = false;
 };
 
 int ProgramParser::SymbolIndex(absl::string_view name) {
@@ -159,8 +140,11 @@ SymInt ProgramParser::ParseSymInt(const Json& json) {
   const auto [kind, value] = ToUnion(json);
   if (kind == "as_int") return ToInt(value);
   if (kind != "as_expr") Invalid(json, "as_int or as_expr was expected");
-  absl::StatusOr<SymInt> parsed =
-      ParseSymbolic(ToText(value.at("expr_str")), [this](absl::string_view name) { return SymbolIndex(name); });
+  const std::string& text = ToText(value.at("expr_str"));
+  absl::StatusOr<SymInt> parsed = ParseSymbolic(text, [this](absl::string_view name) { return SymbolIndex(name); });
+  if (may_be_unknown_ && absl::IsUnimplemented(parsed.status())) {
+    parsed = SymInt::Symbol(SymbolIndex(absl::StrCat("(", text, ")")));
+  }
   if (!parsed.ok()) throw ParseError{parsed.status()};
   const Json* hint = Find(value, "hint");
   const Json* number = hint == nullptr ? nullptr : Find(*hint, "as_int");
@@ -283,18 +267,30 @@ Node ProgramParser::ParseNode(const Json& json) {
   return node;
 }
 
+absl::flat_hash_set<std::string> NamesOf(const std::vector<Argument>& arguments) {
+  absl::flat_hash_set<std::string> names;
+  for (const Argument& argument : arguments) {
+    if (const Name* name = std::get_if<Name>(&argument)) names.insert(name->name);
+  }
+  return names;
+}
+
 Graph ProgramParser::ParseGraph(const Json& json) {
   if (++depth_ > kMaxDepth) Unsupportable(absl::StrCat("graphs nested deeper than ", kMaxDepth));
   Graph graph;
   for (const Json& input : ToArray(json.at("inputs"))) graph.inputs.push_back(ParseArgument(input));
   for (const Json& output : ToArray(json.at("outputs"))) graph.outputs.push_back(ParseArgument(output));
   for (const Json& node : ToArray(json.at("nodes"))) graph.nodes.push_back(ParseNode(node));
+  const absl::flat_hash_set<std::string> inputs = NamesOf(graph.inputs);
   for (const auto& [name, meta] : ToObject(json.at("tensor_values"))) {
+    may_be_unknown_ = !inputs.contains(name);
     graph.tensor_values.emplace(name, ParseTensorMeta(meta));
   }
   for (const auto& [name, value] : ToObject(json.at("sym_int_values"))) {
+    may_be_unknown_ = !inputs.contains(name);
     graph.sym_int_values.emplace(name, ParseSymInt(value));
   }
+  may_be_unknown_ = false;
   if (const Json* floats = Find(json, "sym_float_values")) {
     for (const auto& [name, value] : ToObject(*floats)) graph.sym_floats.insert(name);
   }

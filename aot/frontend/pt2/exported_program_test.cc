@@ -132,6 +132,24 @@ TEST(ExportedProgramTest, ReadsKeysOfDictionaries) {
               "keys nested deeper than 16");
 }
 
+TEST(ExportedProgramTest, ASizeWithinTheGraphMayBeAFunctionThatProgramsDoNotHave) {
+  const std::string symbol = "Symbol('s0', positive=True, integer=True)";
+  const std::string fraction = "TruncToInt(Mul(Float('0.5', precision=53), " + symbol + "))";
+  ArchiveFiles files = SmallModel();
+  const std::string relu = R"("relu": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": ")";
+  Replace(files, "m/models/model.json", relu + symbol, relu + fraction);
+  const auto program = ParseFiles(files);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const SymInt& size = program->graph.tensor_values.at("relu").sizes[0];
+  ASSERT_EQ(size.kind(), SymInt::Kind::kSymbol);
+  EXPECT_EQ(program->symbols[static_cast<size_t>(size.symbol())].hint, 2);
+  EXPECT_EQ(program->graph.tensor_values.at("x").sizes[0], SymInt::Symbol(0));
+
+  const std::string x = R"("x": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": ")";
+  Replace(files, "m/models/model.json", x + symbol, x + fraction);
+  ExpectError(ParseFiles(files).status(), absl::StatusCode::kUnimplemented, "a number that is not an integer");
+}
+
 TEST(ExportedProgramTest, RefusesInputsAndOutputsThatCannotBeCompiled) {
   ExpectError(ParseWith(R"({"user_input": {"arg": {"as_tensor": {"name": "x"}}}})",
                         R"({"custom_obj": {"arg": {"name": "x", "class_fqn": "C"}, "custom_obj_name": "o"}})")

@@ -61,6 +61,11 @@ class Parser {
                                                  " operations and operands when powers are written as products"));
   }
 
+  absl::Status NotAnInteger() const {
+    return absl::UnimplementedError(
+        absl::StrCat("the size expression '", text_, "' has a number that is not an integer"));
+  }
+
   void SkipSpace() {
     while (position_ < text_.size() && absl::ascii_isspace(static_cast<unsigned char>(text_[position_]))) ++position_;
   }
@@ -147,12 +152,14 @@ class Parser {
     if (name.empty()) return Unexpected();
     if (!Accept("(")) return SymInt::Symbol(symbol_index_(name));
     if (name == "Symbol") return SymbolCall();
+    if (name == "Float") return NotAnInteger();
     return Function(name);
   }
 
   absl::StatusOr<SymInt> Integer() {
     const size_t start = position_;
     while (position_ < text_.size() && absl::ascii_isdigit(static_cast<unsigned char>(text_[position_]))) ++position_;
+    if (position_ < text_.size() && text_[position_] == '.') return NotAnInteger();
     int64_t value = 0;
     if (!absl::SimpleAtoi(text_.substr(start, position_ - start), &value)) return Unexpected();
     return SymInt(value);

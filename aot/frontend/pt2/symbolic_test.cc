@@ -55,11 +55,16 @@ TEST(SymbolicTest, NamesAFunctionThatProgramsDoNotHave) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()), HasSubstr("Piecewise of 2 arguments"));
   EXPECT_EQ(Parse("Pow(Symbol('s0'), Symbol('s1'))").status().code(), absl::StatusCode::kUnimplemented);
+  for (const char* text : {"TruncToInt(0.5*s0)", "TruncToInt(Mul(Float('0.5', precision=53), Symbol('s0')))"}) {
+    const absl::Status fraction = Parse(text).status();
+    EXPECT_EQ(fraction.code(), absl::StatusCode::kUnimplemented) << text;
+    EXPECT_THAT(std::string(fraction.message()), HasSubstr("a number that is not an integer")) << text;
+  }
 }
 
 TEST(SymbolicTest, TellsWhereTextIsNotUnderstood) {
-  for (const char* text : {"", "s0 +", "s0 s1", "(s0", "Add(s0", "Symbol(s0)", "Symbol('s0', positive)", "1.5",
-                           "99999999999999999999", "$"}) {
+  for (const char* text :
+       {"", "s0 +", "s0 s1", "(s0", "Add(s0", "Symbol(s0)", "Symbol('s0', positive)", "99999999999999999999", "$"}) {
     const absl::Status status = Parse(text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr("is not understood from character")) << text;
