@@ -290,6 +290,17 @@ namespace {
 using TensorVector = std::vector<at::Tensor>;
 using StateIndices = absl::flat_hash_map<std::string, size_t>;  // by the name of a mutated state
 
+[[noreturn]] void RefuseNumber(absl::string_view name) {
+  throw std::invalid_argument(
+      absl::StrCat("the result '", name, "' is a number that depends on an input; return it as a tensor"));
+}
+
+// Returns whether a value is an integer that depends on dynamic sizes.
+bool IsDynamic(const Graph& graph, const std::string& name) {
+  const auto number = graph.sym_int_values.find(name);
+  return number != graph.sym_int_values.end() && !number->second.is_constant();
+}
+
 at::Tensor OutputTensor(const OutputSpec& output, const Environment& values) {
   const c10::IValue value = ValueOf(output.arg, values);
   if (!value.isTensor()) throw std::invalid_argument("an output of the graph is not a tensor");
@@ -341,20 +352,17 @@ class Model::Call {
   // Applies the mutations that the graph returns as outputs, and returns the results that are
   // tensors, in order. Results that are numbers or None are constants of the program; throws if one depends on an
   // input.
-  TensorVector ReadOutputs(const std::vector<OutputSpec>& outputs, const Environment& values) const {
+  TensorVector ReadOutputs(const ExportedProgram& program, const Environment& values) const {
     TensorVector results;
-    for (const OutputSpec& output : outputs) {
+    for (const OutputSpec& output : program.outputs) {
       switch (output.kind) {
         case OutputSpec::Kind::kUserOutput:
         case OutputSpec::Kind::kLoss:
-          if (std::holds_alternative<Name>(output.arg)) {
+          if (const Name* name = std::get_if<Name>(&output.arg)) {
             const c10::IValue value = ValueOf(output.arg, values);
             if (value.isTensor()) results.push_back(value.toTensor());
-            if (IsSymbolicNumber(value)) {
-              throw std::invalid_argument(
-                  absl::StrCat("the result '", NameOfNumber(value),
-                               "' is a number that depends on an input; return it as a tensor"));
-            }
+            if (IsSymbolicNumber(value)) RefuseNumber(NameOfNumber(value));
+            if (IsDynamic(program.graph, name->name)) RefuseNumber(name->name);
           }
           break;
         case OutputSpec::Kind::kBufferMutation:
@@ -400,7 +408,7 @@ StateFunction Model::function(const std::optional<RepeatLimits>& repeats) const 
     const Call call(*names, state_of_target, states, inputs);
     Environment values = call.InitialValues();
     RunSchedule(*schedule, values);
-    return call.ReadOutputs(program->outputs, values);
+    return call.ReadOutputs(*program, values);
   };
 }
 

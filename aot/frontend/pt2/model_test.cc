@@ -107,6 +107,32 @@ TEST(Pt2ModelTest, KeepsTheTreesOfTensorArgumentsAndResults) {
               HasSubstr("out_spec has 0 leaves, but the program has 1"));
 }
 
+TEST(Pt2ModelTest, RefusesAResultThatIsADynamicSize) {
+  ArchiveFiles files = With(kProgram, R"("outputs": [{"as_tensor": {"name": "relu"}}],)",
+                            R"("outputs": [{"as_sym_int": {"as_name": "rows"}}],)");
+  Replace(files, kProgram, R"({"user_output": {"arg": {"as_tensor": {"name": "relu"}}}})",
+          R"({"user_output": {"arg": {"as_sym_int": {"as_name": "rows"}}}})");
+  Replace(files, kProgram, R"("nodes": [)", R"("nodes": [{"target": "torch.ops.aten.sym_size.int", "metadata": {},
+            "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
+                       {"name": "dim", "arg": {"as_int": 0}, "kind": 1}],
+            "outputs": [{"as_sym_int": {"as_name": "rows"}}]},)");
+  Replace(files, kProgram, R"("sym_int_values": {})",
+          R"("sym_int_values": {"rows": {"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)",
+                                                     "hint": {
+    "as_int" : 2}
+}
+}
+})");
+  const auto model = LoadFiles(files);
+ASSERT_TRUE(model.ok()) << model.status();
+try {
+  model->function()({model->states()[0].value, model->states()[1].value}, {torch::randn({2, 3})});
+  FAIL() << "the size was left out";
+} catch (const std::exception& error) {
+  EXPECT_THAT(std::string(error.what()), HasSubstr("the result 'rows' is a number that depends on an input"));
+}
+}
+
 TEST(Pt2ModelTest, MakesExampleInputsForAnySizes) {
   const auto model = LoadFiles(SmallModel());
   ASSERT_TRUE(model.ok()) << model.status();
