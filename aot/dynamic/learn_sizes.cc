@@ -3,6 +3,7 @@
 #include "aot/dynamic/learn_sizes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -35,6 +36,7 @@ class Learner {
       : shapes_(shapes),
         num_base_(static_cast<size_t>(num_base)),
         fitter_(std::vector<DimVector>(points.begin(), points.end())),
+        base_fitter_(std::vector<DimVector>(points.begin(), points.begin() + num_base)),
         learned_(learned) {}
 
   absl::Status Learn(const MethodTraces& traces) {
@@ -167,13 +169,42 @@ class Learner {
       }
       return absl::OkStatus();
     }
-    const auto is_number = std::holds_alternative<double>(first);
+    if (std::holds_alternative<double>(first)) {
+      std::vector<double> values;
+      for (const Argument* argument : arguments) values.push_back(std::get<double>(*argument));
+      return CheckNumber(values, where);
+    }
     for (const Argument* argument : arguments) {
-      if (is_number || *argument == first) continue;
+      if (*argument == first) continue;
       return Refuse(where, std::holds_alternative<Use>(first) ? "it takes another value at other sizes"
                                                               : "an argument depends on the size");
     }
     return absl::OkStatus();
+  }
+
+  // Numbers are fitted at the base points, where the artifacts are compiled. Refuses one that is something else at the
+  // ends of the ranges.
+  absl::Status CheckNumber(absl::Span<const double> values, const std::string& where) {
+    const auto is_same = [](double a, double b) {
+      return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-6 * std::abs(b);
+    };
+    const auto is_constant = [&](absl::Span<const double> numbers) {
+      return std::all_of(numbers.begin(), numbers.end(), [&](double number) { return is_same(number, numbers[0]); });
+    };
+    if (is_constant(values)) return absl::OkStatus();
+    const absl::Span<const double> base = values.first(num_base_);
+    bool is_known = !is_constant(base);
+    if (is_known) {
+      const std::optional<NumberFit> fit = base_fitter_.FitNumber(base, /*tolerance=*/1e-14);
+      if (!fit.has_value()) return absl::OkStatus();  // refused where an expression has it
+      for (size_t k = num_base_; k < values.size(); ++k) {
+        const absl::StatusOr<int64_t> size = fit->size.Evaluate(fitter_.points()[k]);
+        is_known = is_known && size.ok() && is_same(fit->Evaluate(*size), values[k]);
+      }
+    }
+    if (is_known) return absl::OkStatus();
+    return Refuse(where, absl::StrCat("a number is not a known function of the dynamic dimensions: it was ",
+                                      absl::StrJoin(values, ", "), "; narrow the ranges of the dynamic dimensions"));
   }
 
   // Adds the exact sizes after convolution and pooling, with their rounding.
@@ -231,6 +262,7 @@ class Learner {
       if (!value.ok() || *value != after[k]) return;
     }
     fitter_.AddKnown(result);
+    base_fitter_.AddKnown(result);
     learned_.windows.push_back(result);
   }
 
@@ -258,6 +290,7 @@ class Learner {
   const DynamicShapes& shapes_;
   const size_t num_base_;
   SizeFitter fitter_;
+  SizeFitter base_fitter_;
   LearnedSizes& learned_;
   std::string method_;
   const std::vector<Graph>* graphs_ = nullptr;

@@ -431,6 +431,19 @@ TEST(DynamicRefusalTest, ReportsBranchesOnSizes) {
               HasSubstr("what it computes depends on its sizes"));
 }
 
+TEST(DynamicRefusalTest, ReportsNumbersThatAreSomethingElseAtTheEndsOfTheRange) {
+  EXPECT_THAT(RefusalOf({"other_number",
+                         [](const Tensors& x) -> Tensors { return {x[0] * (x[0].size(0) > 30 ? 3.0 : 2.0)}; },
+                         {{kA}}}),
+              HasSubstr("a number is not a known function of the dynamic dimensions: it was 2, 2, 2, 2, 3, 2"));
+  EXPECT_THAT(RefusalOf({"bounded_number",
+                         [](const Tensors& x) -> Tensors {
+                           return {x[0] * (1.0 / static_cast<double>(std::min<int64_t>(x[0].size(0), 30)))};
+                         },
+                         {{kA}}}),
+              HasSubstr("a number is not a known function of the dynamic dimensions"));
+}
+
 TEST(DynamicRefusalTest, ReportsResultsThatDifferForASizeOfOne) {
   const Case squeezed = {"squeezed", [](const Tensors& x) -> Tensors { return {x[0].sin().squeeze()}; }, {{kA, 3}}, 1};
   EXPECT_THAT(std::string(CompileCase(squeezed).status().message()),
