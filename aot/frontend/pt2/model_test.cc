@@ -127,7 +127,7 @@ TEST(Pt2ModelTest, RefusesAResultThatIsADynamicSize) {
 ASSERT_TRUE(model.ok()) << model.status();
 try {
   model->function()({model->states()[0].value, model->states()[1].value}, {torch::randn({2, 3})});
-  FAIL() << "the size was left out";
+  FAIL() << "the size was omitted";
 } catch (const std::exception& error) {
   EXPECT_THAT(std::string(error.what()), HasSubstr("the result 'rows' is a number that depends on an input"));
 }

@@ -19,6 +19,8 @@ std::vector<ConfCase> CustomFunctionCases();  // torch::autograd::Function and h
 std::vector<ConfCase> RewrittenOpCases();     // ops that the compiler writes in terms of others
 std::vector<ConfCase> OptionCases();          // layers and losses with options other than the defaults
 std::vector<ConfCase> SpecialValueCases();    // NaN, infinities, very large and very small elements
+std::vector<ConfCase> HalfCases();            // f16 and bf16 where a half has too few digits or too small a range
+std::vector<ConfCase> SmallTensorCases();     // no dimensions, no elements
 // Calls that LibTorch refuses: random numbers, other arguments, statistics of batch_norm.
 std::vector<ConfCase> RefusedDrawCases();
 std::vector<ConfCase> RefusedArgumentCases();

@@ -34,6 +34,8 @@ INSTANTIATE_TEST_SUITE_P(CustomFunctions, EagerCaseTest, testing::ValuesIn(Custo
 INSTANTIATE_TEST_SUITE_P(RewrittenOps, EagerCaseTest, testing::ValuesIn(RewrittenOpCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Options, EagerCaseTest, testing::ValuesIn(OptionCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(SpecialValues, EagerCaseTest, testing::ValuesIn(SpecialValueCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Halves, EagerCaseTest, testing::ValuesIn(HalfCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(SmallTensors, EagerCaseTest, testing::ValuesIn(SmallTensorCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(RefusedDraws, EagerCaseTest, testing::ValuesIn(RefusedDrawCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(RefusedArguments, EagerCaseTest, testing::ValuesIn(RefusedArgumentCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(RefusedStatistics, EagerCaseTest, testing::ValuesIn(RefusedStatisticsCases()), NameOf);
