@@ -44,16 +44,20 @@ Tensor BagSizes(Lowering& l, const Tensor& bag, const Tensor& counted, const Sym
 Tensor Column(Lowering& l, const Tensor& x) { return l.b.View(x, {x.sizes()[0], SymInt(1)}); }
 
 // Returns the factor of the row of each position; undefined if all are 1.
-Tensor WeightOfPosition(Lowering& l, Mode mode, const Tensor& bag, const Tensor& bag_sizes, const Tensor& counted,
-                        const Tensor& per_sample, DType dtype) {
+Tensor WeightOfPosition(Lowering& l, Mode mode, const Tensor& bag, const Tensor& bag_sizes, const Tensor& per_sample,
+                        DType dtype) {
   Tensor weight = per_sample;
   if (mode == Mode::kMean) {
     const Tensor size = l.b.Maximum(l.b.Cast(l.b.Gather(bag_sizes, bag, 0), dtype), l.b.Literal(1.0));
     const Tensor part = l.b.Unary(serialization::FN_RECIPROCAL, size);
     weight = weight.defined() ? weight * part : part;
   }
-  if (!counted.defined()) return weight;
-  return weight.defined() ? l.b.Select(counted, weight, l.b.Literal(0.0)) : l.b.Cast(counted, dtype);
+  return weight;
+}
+
+// Returns rows of zeros in place of those that do not count, whatever these are.
+Tensor WithoutPadding(Lowering& l, const Tensor& rows, const Tensor& counted) {
+  return counted.defined() ? l.b.Select(Column(l, counted), rows, l.b.Literal(0.0)) : rows;
 }
 
 struct LargestOfBags {
@@ -110,8 +114,9 @@ absl::Status LowerEmbeddingBag(Lowering& l) {
   const Tensor sizes = BagSizes(l, bag, counted, bags);
   const Tensor per_sample = l.optional_tensor(6);
   Tensor rows = l.b.Gather(table, indices, 0);
-  const Tensor weight = WeightOfPosition(l, mode, bag, sizes, counted, per_sample, dtype);
+  const Tensor weight = WeightOfPosition(l, mode, bag, sizes, per_sample, dtype);
   if (weight.defined()) rows = rows * Column(l, weight);
+  rows = WithoutPadding(l, rows, counted);
   LargestOfBags largest;
   if (mode == Mode::kMax && !(indices.sizes()[0] == SymInt(0))) {
     largest = LargestOf(l, rows, indices, bag, counted, bags);
@@ -161,8 +166,9 @@ absl::Status LowerEmbeddingBagBackward(Lowering& l) {
   const Tensor counted = Counted(l, indices, l.integer(11));
   const Tensor sizes = BagSizes(l, bag, counted, bags);
   Tensor rows = l.b.Gather(grad, bag, 0);
-  const Tensor weight = WeightOfPosition(l, mode, bag, sizes, counted, l.optional_tensor(10), grad.dtype());
+  const Tensor weight = WeightOfPosition(l, mode, bag, sizes, l.optional_tensor(10), grad.dtype());
   if (weight.defined()) rows = rows * Column(l, weight);
+  rows = WithoutPadding(l, rows, counted);
   if (l.flag(7)) rows = rows * Column(l, ReciprocalCounts(l, indices, l.result().sizes[0], grad.dtype()));
   return l.Return(l.b.ScatterAdd(rows, indices, Tensor(), 0, -1, l.result().sizes));
 }

@@ -207,6 +207,25 @@ std::vector<ConfCase> LossCases() {
   };
 }
 
+std::vector<ConfCase> BagCases() {
+  std::vector<ConfCase> cases;
+  for (const bool is_mean : {false, true}) {
+    cases.push_back(Case(
+        is_mean ? "mean_of_a_bag_with_padding_that_is_not_a_number" : "sum_of_a_bag_with_padding_that_is_not_a_number",
+        [] {
+          at::Tensor table = buf(0, {4, 3});
+          table.select(0, 2).fill_(kNan);
+          return Tensors{Root(table), ints({0, 2, 1, 2, 3}), ints({0, 3})};
+        },
+        [mode = is_mean ? 1 : 0](Tensors in) -> Tensors {
+          return {std::get<0>(at::embedding_bag(in[0], in[1], in[2], /*scale_grad_by_freq=*/false, mode,
+                                                /*sparse=*/false, /*per_sample_weights=*/{},
+                                                /*include_last_offset=*/false, /*padding_idx=*/2))};
+        }));
+  }
+  return cases;
+}
+
 const char* Named(const std::string& name) {
   static auto* const names = new std::deque<std::string>();
   return names->emplace_back(name).c_str();
@@ -216,6 +235,7 @@ const char* Named(const std::string& name) {
 
 std::vector<ConfCase> SpecialValueCases() {
   std::vector<ConfCase> cases = LossCases();
+  for (ConfCase& c : BagCases()) cases.push_back(std::move(c));
   for (const Unary& op : Unaries()) {
     const auto f = [of = op.of](Tensors in) -> Tensors { return {of(in[0])}; };
     cases.push_back(Case(
