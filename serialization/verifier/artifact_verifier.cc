@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -91,8 +92,7 @@ class Verifier {
   int num_symbols() const { return artifact_.symbols_size(); }
 
   absl::Status CheckSymbols() const {
-    if (artifact_.symbols_size() > kMaxSymbols)
-      return Invalid(artifact_.symbols_size(), " dynamic dimensions are too many");
+    if (num_symbols() > kMaxSymbols) return Invalid(num_symbols(), " dynamic dimensions are too many");
     for (const SymbolProto& symbol : artifact_.symbols()) {
       if (symbol.min() < 0 || symbol.max() < symbol.min() || symbol.max() > kMaxElements) {
         return Invalid("dynamic dimension '", symbol.name(), "' has the range [", symbol.min(), ", ", symbol.max(),
@@ -426,14 +426,14 @@ class Verifier {
 
   static absl::Status CheckResultDependencies(const Method& forward, uint32_t num_tangents) {
     absl::flat_hash_set<uint32_t> results;
-    const auto exists = [num_tangents](uint32_t result) { return result < num_tangents; };
     for (const serialization::ResultDependencies& entry : forward.result_dependencies()) {
-      if (!exists(entry.result()) || !std::all_of(entry.sources().begin(), entry.sources().end(), exists)) {
-        return Invalid("dependencies of result ", entry.result(), " are not among the ", num_tangents, " tangents");
-      }
-      if (!results.insert(entry.result()).second) {
-        return Invalid("dependencies of result ", entry.result(), " are listed twice");
-      }
+      const std::string what = absl::StrCat("dependencies of result ", entry.result());
+      const std::vector<uint32_t> sources(entry.sources().begin(), entry.sources().end());
+      const bool ascend = std::adjacent_find(sources.begin(), sources.end(), std::greater_equal<>()) == sources.end();
+      if (sources.empty() || !ascend) return Invalid(what, " are none or do not ascend");
+      if (std::max(entry.result(), sources.back()) >= num_tangents)
+        return Invalid(what, " are not among the ", num_tangents, " tangents");
+      if (!results.insert(entry.result()).second) return Invalid(what, " are listed twice");
     }
     return absl::OkStatus();
   }

@@ -171,9 +171,20 @@ const std::vector<Fault>& Faults() {
       {"'backward': structural tangent 7 of 1",
        [](Artifact& a) { a.mutable_methods(2)->add_structural_tangents()->add_tangents(7); }},
       {"dependencies of result 1 are not among the 1 tangents",
-       [](Artifact& a) { a.mutable_methods(1)->add_result_dependencies()->set_result(1); }},
+       [](Artifact& a) {
+         serialization::ResultDependencies& entry = *a.mutable_methods(1)->add_result_dependencies();
+         entry.set_result(1);
+         entry.add_sources(0);
+       }},
       {"dependencies of result 0 are not among the 1 tangents",
        [](Artifact& a) { a.mutable_methods(1)->add_result_dependencies()->add_sources(1); }},
+      {"dependencies of result 0 are none or do not ascend",
+       [](Artifact& a) { a.mutable_methods(1)->add_result_dependencies(); }},
+      {"dependencies of result 0 are none or do not ascend",
+       [](Artifact& a) {
+         serialization::ResultDependencies& entry = *a.mutable_methods(1)->add_result_dependencies();
+         for (int i = 0; i < 2; ++i) entry.add_sources(0);
+       }},
       {"dependencies of result 0 are listed twice",
        [](Artifact& a) {
          for (int i = 0; i < 2; ++i) a.mutable_methods(1)->add_result_dependencies()->add_sources(0);
