@@ -95,8 +95,8 @@ absl::Status CheckSupported(JointTrace& trace) {
   return StatusOfDiagnostics(trace);
 }
 
-// InvalidArgument: the function or its backward has called backward() such that it reached an argument or state, whose
-// grad() the program does not have.
+// InvalidArgument: the function or its backward has set the grad() of an argument or state, which the program does not
+// have, or called backward() such that it reached one.
 absl::Status CheckNoGrad(JointTrace& trace) {
   const auto has_grad = [](const at::Tensor& leaf) {
     return leaf.defined() && leaf.requires_grad() && leaf.is_leaf() && leaf.grad().defined();
@@ -104,7 +104,8 @@ absl::Status CheckNoGrad(JointTrace& trace) {
   const auto refuse = [](const std::string& name) {
     return absl::InvalidArgumentError(
         absl::StrCat("the function calls backward(), which adds to the grad() of '", name,
-                     "': compute the gradient with torch::autograd::grad(), or call backward() of a detached copy "
+                     "', or sets it (mutable_grad()), and a program does not have it: compute the gradient with "
+                     "torch::autograd::grad(), or call backward() of a detached copy "
                      "(detach().requires_grad_())"));
   };
   for (size_t i = 0; i < trace.arguments.size(); ++i) {

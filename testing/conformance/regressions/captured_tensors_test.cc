@@ -76,6 +76,15 @@ TEST(CapturedTensorsTest, TheFreeFunctionBackwardIsRefusedAsWell) {
   EXPECT_THAT(std::string(StatusOf(function, inputs).message()), HasSubstr("grad() of 'input.1'"));
 }
 
+TEST(CapturedTensorsTest, AFunctionThatSetsTheGradOfAnArgumentIsRefused) {
+  const auto function = [](Tensors in) -> Tensors {
+    in[0].mutable_grad() = in[0].detach() * 2;
+    return {in[0] * 2};
+  };
+  const absl::Status refused = StatusOf(function, {at::ones({3}).requires_grad_()});
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("or sets it (mutable_grad())"));
+}
+
 TEST(CapturedTensorsTest, BackwardOfADetachedCopyIsCompiled) {
   const auto function = [](Tensors in) -> Tensors {
     const at::Tensor x = in[0].detach().requires_grad_();
