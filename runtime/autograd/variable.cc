@@ -288,9 +288,11 @@ absl::Status Variable::SetGradDType(DType dtype) {
   }
   const DType own = this->dtype();
   const bool is_any = dtype == DType::kUndefined;
-  if (!is_any && (IsComplex(dtype) != IsComplex(own) || IsFloatingPoint(dtype) != IsFloatingPoint(own))) {
-    return absl::InvalidArgumentError(absl::StrCat("gradients of ", tensor().ToString(), " cannot be ",
-                                                   DTypeName(dtype), ": both are floating point, or both complex"));
+  const bool is_same_kind = IsComplex(dtype) == IsComplex(own) && IsFloatingPoint(dtype) == IsFloatingPoint(own);
+  if (!is_any && (!is_same_kind || IsStorageOnly(dtype))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradients of ", tensor().ToString(), " cannot be ", DTypeName(dtype),
+                     is_same_kind ? ": 8-bit floats cannot be added" : ": both are floating point, or both complex"));
   }
   if (!is_any && grad().defined() && grad().dtype() != dtype) {
     return absl::FailedPreconditionError(absl::StrCat("the dtype of gradients cannot be set to ", DTypeName(dtype),
@@ -421,9 +423,7 @@ absl::StatusOr<std::vector<Variable>> Variable::MultiView(absl::Span<const ViewS
 }
 
 bool Variable::is_view() const { return state_->is_view(); }
-
 const Variable& Variable::base() const { return state_->base; }
-
 ViewCreation Variable::view_creation() const { return state_->creation; }
 
 absl::Status Variable::CopyInPlace(const Variable& source, TensorOps& ops) {

@@ -119,8 +119,8 @@ class Variable {
   // kUndefined: gradients keep the dtype with which they arrive.
   DType grad_dtype() const;
   // Sets grad_dtype() of a leaf. Graphs that were recorded before keep the former one. InvalidArgument: the dtype is
-  // not complex as the variable's, or not floating point as that. FailedPrecondition: the variable is not a leaf, or
-  // has a grad() of another dtype.
+  // not complex as the variable's, or not floating point as that, or an 8-bit float, which kernels do not add.
+  // FailedPrecondition: the variable is not a leaf, or has a grad() of another dtype.
   absl::Status SetGradDType(DType dtype);
   // Makes grad() undefined.
   void ClearGrad();

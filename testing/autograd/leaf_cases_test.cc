@@ -96,6 +96,11 @@ TEST(LeafCasesTest, TheDTypeOfAGradientIsSetOnALeafThatHasNoneOfAnother) {
   EXPECT_EQ(computed.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(computed.message(), HasSubstr("can only be set on leaf tensors"));
   EXPECT_EQ(x.SetGradDType(DType::kComplex64).code(), absl::StatusCode::kInvalidArgument);
+  for (const DType dtype : {DType::kFloat8E4m3fn, DType::kFloat8E5m2}) {
+    const absl::Status stored_only = x.SetGradDType(dtype);
+    EXPECT_EQ(stored_only.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(stored_only.message(), HasSubstr("8-bit floats cannot be added"));
+  }
 
   at::Tensor eager = Leaf(0, {2}), eager_y = eager * 2;
   eager_y.backward(torch::ones({2}, torch::kDouble));
