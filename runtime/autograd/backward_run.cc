@@ -88,11 +88,11 @@ absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& ta
     if (!inputs[i].defined() || !inputs[i].requires_grad()) {
       return absl::FailedPreconditionError(absl::StrCat("input ", i, " does not require grad"));
     }
-    Variable input = inputs[i];
-    COTAN_RETURN_IF_ERROR(input.RetainGrad());
-    COTAN_ASSIGN_OR_RETURN(const Edge edge, input.GradientEdge());
+    COTAN_ASSIGN_OR_RETURN(const Edge edge, inputs[i].GradientEdge());
     if (edge.defined()) task.Require(edge);
   }
+  COTAN_RETURN_IF_ERROR(task.Prepare());  // a backward that is refused retains nothing
+  for (Variable input : inputs) COTAN_RETURN_IF_ERROR(input.RetainGrad());
   return absl::OkStatus();
 }
 

@@ -104,8 +104,9 @@ class BackwardRun {
   std::deque<std::function<absl::Status()>> callbacks_;
 };
 
-// Restricts the backward to what the gradients of `inputs` need; these accumulate into grad(), non-leaves too.
-// FailedPrecondition: an input does not require grad.
+// Restricts the backward, which has its roots, to what the gradients of `inputs` need; these accumulate into grad(),
+// non-leaves too. On errors no input has changed. FailedPrecondition: an input does not require grad. Unimplemented: as
+// GraphTask::Prepare().
 absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& task);
 
 // InvalidArgument: two gradients of one value, a leaf that takes any gradient (Variable::SetGradDType()), differ in

@@ -99,6 +99,7 @@ CopySlicesNode::CopySlicesNode(ViewedGeometry base, ViewedGeometry view, Edge ba
     : base_(std::move(base)), view_(std::move(view)), function_(std::move(function)) {
   AddEdge(std::move(base_edge));
   for (int i = 1; i < function_->num_edges(); ++i) AddEdge(function_->edge(i));
+  SetWriterEdge(function_->writer_edge());
 }
 
 absl::StatusOr<Gradients> CopySlicesNode::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {

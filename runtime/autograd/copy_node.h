@@ -37,7 +37,7 @@ class CopyNode final : public Node {
 class CopySlicesNode final : public Node {
  public:
   // `view`: its geometry in the base's storage. `base_edge`: the previous gradient edge of the base. `function`: the
-  // node of the operation, whose edge 0 leads to the view.
+  // node of the operation, whose edge 0 leads to the view. Its writer_edge(), if any, is not 0.
   CopySlicesNode(ViewedGeometry base, ViewedGeometry view, Edge base_edge, std::shared_ptr<Node> function);
 
   absl::string_view name() const override { return "CopySlices"; }

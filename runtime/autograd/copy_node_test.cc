@@ -37,6 +37,7 @@ class CopySlicesTest : public ::testing::Test {
     auto copy = std::make_shared<CopyNode>();
     copy->AddEdge({});
     copy->AddEdge({});
+    copy->SetWriterEdge(1);
     node_ = std::make_unique<CopySlicesNode>(
         ViewedGeometry{DType::kFloat32, {.sizes = {4}, .strides = {1}}},
         ViewedGeometry{DType::kFloat32, {.sizes = {2}, .strides = {1}, .offset = 1}}, Edge(), std::move(copy));
@@ -55,6 +56,8 @@ TEST_F(CopySlicesTest, OnlyTheSlicePassesTheOperation) {
   EXPECT_THAT(ToVector(results[1]), ElementsAre(2, 3));
   EXPECT_THAT(ToVector(incoming), ElementsAre(1, 2, 3, 4)) << "incoming gradients are not written";
 }
+
+TEST_F(CopySlicesTest, TheWriterOfTheSliceIsThatOfTheOperation) { EXPECT_EQ(node_->writer_edge(), 1); }
 
 TEST_F(CopySlicesTest, RunsOnceUnlessRetained) {
   const bool needed[] = {true, true};

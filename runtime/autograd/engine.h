@@ -41,8 +41,9 @@ struct BackwardOptions {
 // other sizes than its root; a gradient of a root with several elements is undefined; a node returned gradients of
 // wrong number or type; options.inputs is empty. FailedPrecondition: a root or one of options.inputs does not require
 // grad; the graph has been freed; a saved value has been modified. With create_graph, also the errors of
-// BackwardWithGraph(). ResourceExhausted: a thread cannot be created. Errors of nodes and hooks are returned as
-// they are. With options.inputs, also Unimplemented as Grad().
+// BackwardWithGraph(). ResourceExhausted: a thread cannot be created. Unimplemented: a result of a compiled function,
+// or an argument that it has written, has a hook or RetainGrad() or is one of options.inputs, and a gradient may flow
+// to another result that the function computes from it. Errors of nodes and hooks are returned as they are.
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options = {});
 
@@ -85,8 +86,9 @@ struct GradOptions {
 // Returns the gradients of sum_i <gradients[i], roots[i]> with respect to `inputs`, which may be any variables that
 // require grad. Does not change grad() of leaves, and does not run nodes that lead to no input. FailedPrecondition: an
 // input does not require grad, or no root depends on it and allow_unused is false. InvalidArgument also:
-// materialize_grads is set and allow_unused is false. Unimplemented: an input is a result of a compiled function that
-// computes another result from it, to which a gradient flows. Other errors: as Backward().
+// materialize_grads is set and allow_unused is false. Unimplemented: an input is a result of a compiled function, or an
+// argument that it has written, and a gradient may flow to another result that the function computes from it; or as
+// Backward(). Other errors: as Backward().
 absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl::Span<const Variable> inputs,
                                          absl::Span<const Tensor> gradients, TensorOps& ops,
                                          const GradOptions& options = {});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace cotan::autograd {
@@ -28,12 +29,22 @@ GraphTask::Visit& GraphTask::AddRoot(const std::shared_ptr<Node>& node, int inpu
 
 void GraphTask::Capture(const Edge& edge, int index) {
   Find(edge.node).captures.emplace_back(edge.input, index);
-  if (edge.node->HasDependentInputs()) requested_.push_back(edge);
+  AddRequested(edge);
 }
 
 void GraphTask::Require(const Edge& edge) {
   Find(edge.node).required = true;
-  if (edge.node->HasDependentInputs()) requested_.push_back(edge);
+  AddRequested(edge);
+}
+
+// The value of the edge may be what a function wrote, or contain it: it is checked at the node of that function.
+void GraphTask::AddRequested(const Edge& edge) {
+  Edge written = edge;
+  while (written.defined() && written.node->writer_edge() >= 0) {
+    Edge next = written.node->edge(written.node->writer_edge());
+    written = std::move(next);
+  }
+  if (written.defined() && written.node->HasDependentInputs()) requested_.push_back(std::move(written));
 }
 
 bool GraphTask::WillRun(const Node* node) const {
@@ -74,6 +85,21 @@ absl::Status GraphTask::CheckArriving(const Edge& requested) const {
 
 absl::Status GraphTask::CheckRequested() const {
   for (const Edge& edge : requested_) COTAN_RETURN_IF_ERROR(CheckArriving(edge));
+  return absl::OkStatus();
+}
+
+// Checks the inputs with hooks of the nodes that run.
+absl::Status GraphTask::CheckHooks() const {
+  for (const Visit& visit : visits_) {
+    if (!visit.is_seen || !visit.awaited() || !visit.node->HasDependentInputs()) continue;
+    for (int i = 0; i < visit.node->num_inputs(); ++i) {
+      if (!visit.node->HasGradientHooksOf(i)) continue;
+      const absl::Status status = CheckArriving({visit.node, i});
+      if (status.ok()) continue;
+      return absl::Status(status.code(),
+                          absl::StrCat(status.message(), ". A hook or RetainGrad() asks for this gradient"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -149,10 +175,16 @@ std::vector<std::shared_ptr<Node>> GraphTask::Order() const {
   return order;
 }
 
-absl::Status GraphTask::Execute(absl::FunctionRef<absl::Status(Visit&)> visit) {
+absl::Status GraphTask::Prepare() {
+  if (std::exchange(is_prepared_, true)) return absl::OkStatus();
   CountDependencies();
   COTAN_RETURN_IF_ERROR(CheckRequested());
   if (restricted_) MarkNeeded();
+  return CheckHooks();
+}
+
+absl::Status GraphTask::Execute(absl::FunctionRef<absl::Status(Visit&)> visit) {
+  COTAN_RETURN_IF_ERROR(Prepare());
   for (Visit* root : roots_) {
     if (root->dependencies == 0) ready_.push(root);
   }

@@ -48,8 +48,13 @@ class GraphTask {
   // Makes the node that the edge leads to run although it is not on the way to a capture.
   void Require(const Edge& edge);
 
+  // Finds the nodes and decides which run, once all roots, captures and required edges have been added; Execute() does
+  // it otherwise. Unimplemented: a gradient of a captured or required edge, or one that a hook gets, may have a part
+  // that is not known (Node::CheckGradientOf()).
+  absl::Status Prepare();
+
   // Calls `visit` for each reachable node in order, also for those that do not run. Stops at the first error.
-  // Unimplemented: a gradient of a captured or required edge has a part that is not known (Node::CheckGradientOf()).
+  // Unimplemented: as Prepare().
   absl::Status Execute(absl::FunctionRef<absl::Status(Visit&)> visit);
 
   // Returns the nodes that run or are captured, in the order of Execute(), those that have been visited included. Call
@@ -70,8 +75,10 @@ class GraphTask {
   };
 
   Visit& Find(const std::shared_ptr<Node>& node);
+  void AddRequested(const Edge& edge);
   void CountDependencies();
   absl::Status CheckRequested() const;
+  absl::Status CheckHooks() const;
   absl::Status CheckArriving(const Edge& requested) const;
   void MarkNeeded();
   bool LeadsToNeeded(const Node& node) const;
@@ -80,9 +87,10 @@ class GraphTask {
   absl::flat_hash_map<const Node*, Visit*> by_node_;
   std::vector<Visit*> roots_;
   std::vector<Edge> root_edges_;
-  std::vector<Edge> requested_;  // captured and required
+  std::vector<Edge> requested_;  // captured and required, of nodes with dependent inputs
   std::priority_queue<Visit*, std::vector<Visit*>, LaterFirst> ready_;
   bool restricted_ = false;
+  bool is_prepared_ = false;
 };
 
 }  // namespace cotan::autograd

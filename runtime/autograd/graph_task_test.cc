@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/autograd/copy_node.h"
 #include "runtime/autograd/test_support.h"
 
 namespace cotan::autograd {
@@ -65,26 +66,83 @@ class PairNode final : public Node {
   }
 };
 
-TEST(GraphTaskTest, AGradientThatTheNodeItselfPassesOnIsRefused) {
-  const auto node = std::make_shared<PairNode>();
-  Variable first(Vector({1})), second(Vector({1}));
-  first.SetHistory(node);
-  second.SetHistory(node);
-  const Variable behind_first = Scale(first, 2, "A"), behind_second = Scale(second, 2, "B");
-  const auto gradient = [](const Variable& root, const Variable& requested, bool is_required) {
+class DependentInputsTest : public ::testing::Test {
+ protected:
+  DependentInputsTest() {
+    first_.SetHistory(node_);
+    second_.SetHistory(node_);
+  }
+
+  // Executes a task from `root`.
+  static absl::Status Run(const Variable& root) {
     GraphTask task;
-    const Edge edge = *root.GradientEdge();
-    task.AddRoot(edge.node, edge.input);
+    return Run(root, task);
+  }
+  // Executes one that needs only the gradient of `requested`.
+  static absl::Status Gradient(const Variable& root, const Variable& requested, bool is_required) {
+    GraphTask task;
     task.RestrictToNeeded();
     is_required ? task.Require(*requested.GradientEdge()) : task.Capture(*requested.GradientEdge(), 0);
+    return Run(root, task);
+  }
+
+  const std::shared_ptr<PairNode> node_ = std::make_shared<PairNode>();
+  Variable first_ = Variable(Vector({1})), second_ = Variable(Vector({1}));
+
+ private:
+  static absl::Status Run(const Variable& root, GraphTask& task) {
+    const Edge edge = *root.GradientEdge();
+    task.AddRoot(edge.node, edge.input);
     return task.Execute([](GraphTask::Visit&) { return absl::OkStatus(); });
-  };
+  }
+};
+
+TEST_F(DependentInputsTest, AGradientThatTheNodeItselfPassesOnIsRefused) {
+  const Variable behind_first = Scale(first_, 2, "A"), behind_second = Scale(second_, 2, "B");
   for (const bool is_required : {false, true}) {
-    EXPECT_THAT(gradient(second, first, is_required), Fails(absl::StatusCode::kUnimplemented, "partial"));
-    EXPECT_THAT(gradient(behind_second, first, is_required), Fails(absl::StatusCode::kUnimplemented, "partial"));
-    EXPECT_TRUE(gradient(first, first, is_required).ok());
-    EXPECT_TRUE(gradient(behind_first, first, is_required).ok());
-    EXPECT_TRUE(gradient(behind_second, second, is_required).ok());
+    EXPECT_THAT(Gradient(second_, first_, is_required), Fails(absl::StatusCode::kUnimplemented, "partial"));
+    EXPECT_THAT(Gradient(behind_second, first_, is_required), Fails(absl::StatusCode::kUnimplemented, "partial"));
+    EXPECT_TRUE(Gradient(first_, first_, is_required).ok());
+    EXPECT_TRUE(Gradient(behind_first, first_, is_required).ok());
+    EXPECT_TRUE(Gradient(behind_second, second_, is_required).ok());
+  }
+}
+
+TEST_F(DependentInputsTest, AHookThatGetsAPartOfAGradientIsRefused) {
+  const auto hook = [](const Tensor&) -> absl::StatusOr<Tensor> { return Tensor(); };
+  const Variable behind_first = Scale(first_, 2, "A"), behind_second = Scale(second_, 2, "B");
+  ASSERT_TRUE(second_.AddHook(hook).ok());
+  EXPECT_TRUE(Run(behind_second).ok());
+  const HookId id = *first_.AddHook(hook);
+  const auto refused =
+      Fails(absl::StatusCode::kUnimplemented, "partial. A hook or RetainGrad() asks for this gradient");
+  EXPECT_THAT(Run(second_), refused);
+  EXPECT_THAT(Run(behind_second), refused);
+  EXPECT_TRUE(Run(behind_first).ok());
+  ASSERT_TRUE(first_.RemoveHook(id));
+  EXPECT_TRUE(Run(behind_second).ok());
+  ASSERT_TRUE(first_.RetainGrad().ok());
+  EXPECT_THAT(Run(behind_second), refused);
+  EXPECT_TRUE(Run(behind_first).ok());
+}
+
+TEST_F(DependentInputsTest, ABackwardThatIsRefusedRetainsNoGradients) {
+  EXPECT_THAT(Backward({second_}, {}, Ops(), {.inputs = std::vector<Variable>{first_}}),
+              Fails(absl::StatusCode::kUnimplemented, "partial"));
+  EXPECT_TRUE(Run(second_).ok());
+}
+
+TEST_F(DependentInputsTest, AWrittenValueIsCheckedAtTheNodeOfTheFunctionThatWroteIt) {
+  const auto copy = std::make_shared<CopyNode>();
+  copy->AddEdge({});
+  copy->AddEdge({node_, 0});
+  Variable written(Vector({1}));
+  written.SetHistory(copy);
+  for (const bool is_required : {false, true}) EXPECT_TRUE(Gradient(second_, written, is_required).ok());
+  copy->SetWriterEdge(1);
+  for (const bool is_required : {false, true}) {
+    EXPECT_THAT(Gradient(second_, written, is_required), Fails(absl::StatusCode::kUnimplemented, "partial"));
+    EXPECT_TRUE(Gradient(written, written, is_required).ok());
   }
 }
 

@@ -49,6 +49,12 @@ bool Hooks::Remove(HookId id) {
   return RemoveFrom(gradient_, id) || RemoveFrom(retain_, id) || RemoveFrom(pre_, id) || RemoveFrom(post_, id);
 }
 
+bool Hooks::HasGradientHooksOf(int input) const {
+  const auto is_of_input = [input](const auto& hook) { return hook.input == input; };
+  return std::any_of(gradient_.begin(), gradient_.end(), is_of_input) ||
+         std::any_of(retain_.begin(), retain_.end(), is_of_input);
+}
+
 absl::Status Hooks::RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming) const {
   COTAN_RETURN_IF_ERROR(RunReplacingHooks(incoming));
   const auto hooks = retain_;  // a hook may change them

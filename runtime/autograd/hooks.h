@@ -66,6 +66,8 @@ class Hooks {
   absl::Status RunPreHooks(absl::Span<Tensor> incoming) const;
   absl::Status RunPostHooks(Gradients& results, absl::Span<const Tensor> incoming) const;
   bool has_gradient_hooks() const { return !gradient_.empty() || !retain_.empty(); }
+  // Returns whether a gradient hook or a retain hook gets the gradient of this input.
+  bool HasGradientHooksOf(int input) const;
   bool has_pre_hooks() const { return !pre_.empty(); }
   bool has_post_hooks() const { return !post_.empty(); }
 

@@ -35,6 +35,19 @@ TEST(HooksTest, RunInOrderAndReplaceGradients) {
   EXPECT_EQ(log, "first second 7 undefined retain 7");
 }
 
+TEST(HooksTest, TellWhichGradientsTheyGet) {
+  Hooks hooks;
+  hooks.AddPreHook([](absl::Span<Tensor>) { return absl::OkStatus(); });
+  EXPECT_FALSE(hooks.HasGradientHooksOf(0));
+  const HookId id = hooks.AddGradientHook(0, [](const Tensor&) -> absl::StatusOr<Tensor> { return Tensor(); });
+  hooks.AddRetainHook(2, [](TensorOps&, const Variable&) { return absl::OkStatus(); });
+  EXPECT_TRUE(hooks.HasGradientHooksOf(0));
+  EXPECT_FALSE(hooks.HasGradientHooksOf(1));
+  EXPECT_TRUE(hooks.HasGradientHooksOf(2));
+  ASSERT_TRUE(hooks.Remove(id));
+  EXPECT_FALSE(hooks.HasGradientHooksOf(0));
+}
+
 TEST(HooksTest, AReplacementHasTheTypeOfTheGradient) {
   Hooks hooks;
   Tensor replacement;

@@ -138,9 +138,16 @@ class Node {
   // Returns whether the value of an input was computed from that of another one inside of the operation. The gradient
   // of the one with respect to the other is then not known to the graph.
   virtual bool HasDependentInputs() const { return false; }
-  // Returns Unimplemented if the value of input `arriving`, where a gradient arrives, was computed from that of input
-  // `requested`, whose gradient is a result of the backward.
+  // Returns Unimplemented if the value of input `arriving`, where a gradient may arrive, was computed from that of
+  // input `requested`, whose gradient is a result of the backward or is given to a hook.
   virtual absl::Status CheckGradientOf(int requested, int arriving) const { return absl::OkStatus(); }
+  // Returns whether a hook gets the gradient of the value of input `input`.
+  virtual bool HasGradientHooksOf(int input) const { return hooks_ != nullptr && hooks_->HasGradientHooksOf(input); }
+  // Returns the edge to the node of the function that wrote the value of this node's input, or a part of it, in place;
+  // -1: there is none. Along the edge goes the gradient of what the function wrote, so that CheckGradientOf() of that
+  // node applies to this one, too.
+  int writer_edge() const { return writer_edge_; }
+  void SetWriterEdge(int edge) { writer_edge_ = edge; }
 
   // Frees the saved values. Called after Apply() unless the graph is retained. A later Apply() returns FreedError() if
   // a value was freed.
@@ -207,6 +214,7 @@ class Node {
   absl::InlinedVector<Edge, 2> edges_;
   absl::InlinedVector<GradientType, 1> inputs_;
   std::shared_ptr<Hooks> hooks_;
+  int writer_edge_ = -1;
 };
 
 // Drops the reference. Destroys chains of nodes without recursion.

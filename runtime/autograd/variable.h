@@ -124,13 +124,14 @@ class Variable {
   absl::Status SetGradDType(DType dtype);
   // Makes grad() undefined.
   void ClearGrad();
-  // Makes backwards accumulate into grad() although the variable is not a leaf. Does nothing for leaves.
-  // FailedPrecondition: the variable does not require grad; as grad_fn().
+  // Makes backwards accumulate into grad() although the variable is not a leaf. Does nothing for leaves. A backward
+  // that does not know the whole gradient returns Unimplemented (Backward()). FailedPrecondition: the variable does not
+  // require grad; as grad_fn().
   absl::Status RetainGrad();
 
   // Adds a hook that runs in every backward that reaches the variable, with the gradient of its current value: after an
-  // in-place write, earlier hooks still get the gradient of the old value. FailedPrecondition: the variable does not
-  // require grad; as grad_fn().
+  // in-place write, earlier hooks still get the gradient of the old value. A backward that does not know the whole
+  // gradient returns Unimplemented (Backward()). FailedPrecondition: the variable does not require grad; as grad_fn().
   absl::StatusOr<autograd::HookId> AddHook(autograd::GradientHook hook);
   // Adds a hook that runs after a backward has added to grad(), or has reached the variable without a gradient.
   // FailedPrecondition: the variable is not a leaf or does not require grad.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,16 @@ namespace cotan {
 
 using autograd::BackwardContext;
 using autograd::Gradients;
+
+namespace {
+
+// Returns the name of a value that has a gradient, for messages.
+std::string NameOf(const ForwardTensor& value) {
+  const bool is_written = value.kind == ForwardTensor::Kind::kMutatedInput;
+  return absl::StrCat(is_written ? "the new value of " : "", ToString(value));
+}
+
+}  // namespace
 
 CompiledBackward::CompiledBackward(std::shared_ptr<FunctionCore> core, const DimVector& symbols)
     : core_(std::move(core)), symbols_(symbols) {
@@ -92,13 +103,25 @@ void CompiledBackward::ReleaseSaved() {
 
 bool CompiledBackward::HasDependentInputs() const { return !core_->metadata().backward.computed_from.empty(); }
 
+void CompiledBackward::AddWritten(int tangent, autograd::Node& grad_fn) {
+  grad_fn.MutableHooks();
+  written_.emplace_back(tangent, grad_fn.shared_hooks());
+}
+
+bool CompiledBackward::HasGradientHooksOf(int input) const {
+  if (autograd::Node::HasGradientHooksOf(input)) return true;
+  return std::any_of(written_.begin(), written_.end(), [input](const auto& written) {
+    return written.first == input && written.second->has_gradient_hooks();
+  });
+}
+
 absl::Status CompiledBackward::CheckGradientOf(int requested, int arriving) const {
   const FunctionMetadata& function = core_->metadata();
   const std::vector<int>& sources = function.backward.computed_from[static_cast<size_t>(arriving)];
   if (std::find(sources.begin(), sources.end(), requested) == sources.end()) return absl::OkStatus();
   const std::vector<ForwardTensor>& results = function.program_metadata.derived().tangent_sources;
-  const std::string source = ToString(results[static_cast<size_t>(requested)]);
-  const std::string result = ToString(results[static_cast<size_t>(arriving)]);
+  const std::string source = NameOf(results[static_cast<size_t>(requested)]);
+  const std::string result = NameOf(results[static_cast<size_t>(arriving)]);
   return absl::UnimplementedError(absl::StrCat("'", function.name, "' computes ", result, " from ", source,
                                                ", and all its results are those of one node, so that the gradient of ",
                                                result, " with respect to ", source, " is unknown: compute ", result,

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/layout.h"
+#include "runtime/autograd/hooks.h"
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/autograd/saved_variable.h"
@@ -51,6 +52,10 @@ class CompiledBackward final : public autograd::Node {
   // Keeps the arguments of the call for the differentiable backward.
   void SavePrimals(SavedPrimals primals) { primals_ = std::move(primals); }
 
+  // Notes that `grad_fn` is that of an argument whose new value has the gradient `tangent`, or of a variable with a
+  // part of this value, so that its hooks get that gradient.
+  void AddWritten(int tangent, autograd::Node& grad_fn);
+
   absl::string_view name() const override;
   absl::string_view program_name() const override;
   // Runs the backward method and returns one gradient per edge. A gradient that depends on no defined tangent is
@@ -65,6 +70,7 @@ class CompiledBackward final : public autograd::Node {
                              std::vector<Variable>& results) override;
   bool HasDependentInputs() const override;
   absl::Status CheckGradientOf(int requested, int arriving) const override;
+  bool HasGradientHooksOf(int input) const override;
   void ReleaseSaved() override;
 
   // Captured if the backward has no effects, writes nothing, takes no values in pinned memory and runs on the device,
@@ -114,9 +120,10 @@ class CompiledBackward final : public autograd::Node {
   const std::shared_ptr<FunctionCore> core_;
   const DimVector symbols_;
   std::vector<Saved> saved_;
-  std::vector<StateVersion> read_states_;                 // by the backward
-  std::vector<StateVersion> states_read_differentiably_;  // by the differentiable backward
-  std::optional<SavedPrimals> primals_;                   // set if there is a differentiable backward
+  std::vector<StateVersion> read_states_;                                  // by the backward
+  std::vector<StateVersion> states_read_differentiably_;                   // by the differentiable backward
+  std::optional<SavedPrimals> primals_;                                    // set if there is a differentiable backward
+  std::vector<std::pair<int, std::shared_ptr<autograd::Hooks>>> written_;  // tangents, and hooks of AddWritten()
   bool is_freed_ = false;
   bool has_packed_ = false;
   bool is_described_ = false;  // the last Describe() found a gradient to compute

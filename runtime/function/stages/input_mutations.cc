@@ -19,6 +19,33 @@ namespace {
 
 // --- data --------------------------------------------------------------------
 
+// Notes that hooks of `written`, an argument or a part of it that the program has written, get the gradient `tangent`.
+absl::Status NoteWritten(CallContext& call, const Variable& written, int tangent) {
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<autograd::Node> grad_fn, written.grad_fn());
+  if (grad_fn == nullptr) return absl::OkStatus();
+  if (written.is_view()) grad_fn->SetWriterEdge(0);  // to that of the base, which has the new history
+  call.node->AddWritten(tangent, *grad_fn);
+  return absl::OkStatus();
+}
+
+// Makes the new value of the argument a result of the call. `before`: the edge of the old value, whose gradient is
+// zero.
+absl::Status RebaseOnCall(CallContext& call, const DataMutation& write, Variable target, autograd::Edge before) {
+  auto copy = std::make_shared<autograd::CopyNode>();
+  copy->AddEdge(std::move(before));
+  copy->AddEdge({call.node, write.tangent});
+  copy->SetWriterEdge(1);
+  COTAN_RETURN_IF_ERROR(target.RebaseHistory(std::move(copy)));
+  for (const int input : write.written_views) COTAN_RETURN_IF_ERROR(call.input(input).grad_fn().status());
+  if (!call.node->HasDependentInputs()) return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(NoteWritten(call, target, write.tangent));
+  if (target.is_view()) COTAN_RETURN_IF_ERROR(NoteWritten(call, target.base(), write.tangent));
+  for (const int input : write.written_views) {
+    COTAN_RETURN_IF_ERROR(NoteWritten(call, call.input(input), write.tangent));
+  }
+  return absl::OkStatus();
+}
+
 // The program has written the new data to the argument: bumps the version and, if tracked, rebases the grad_fn
 // (rebase_history() in torch/csrc/autograd/variable.cpp).
 absl::Status RebaseAfterInPlaceWrite(CallContext& call, const DataMutation& write) {
@@ -28,17 +55,12 @@ absl::Status RebaseAfterInPlaceWrite(CallContext& call, const DataMutation& writ
     return absl::OkStatus();
   }
   const GradModeGuard recorded(true);
-  auto copy = std::make_shared<autograd::CopyNode>();
   autograd::Edge before;
   if (write.has_gradient) {
     COTAN_ASSIGN_OR_RETURN(before, target.GradientEdge());
   }
-  copy->AddEdge(std::move(before));
-  copy->AddEdge({call.node, write.tangent});
   target.BumpVersion();
-  COTAN_RETURN_IF_ERROR(target.RebaseHistory(std::move(copy)));
-  for (int input : write.written_views) COTAN_RETURN_IF_ERROR(call.input(input).grad_fn().status());
-  return absl::OkStatus();
+  return RebaseOnCall(call, write, std::move(target), std::move(before));
 }
 
 // Clones saved values that share the memory of the argument, which is about to be written.
@@ -69,10 +91,7 @@ absl::Status WriteContent(CallContext& call, const DataMutation& write) {
     target.SetHistory(call.node, write.tangent);
     return absl::OkStatus();
   }
-  auto copy = std::make_shared<autograd::CopyNode>();
-  copy->AddEdge({});
-  copy->AddEdge({call.node, write.tangent});
-  return target.RebaseHistory(std::move(copy));
+  return RebaseOnCall(call, write, std::move(target), /*before=*/{});
 }
 
 // --- requires_grad, metadata, storage ----------------------------------------
