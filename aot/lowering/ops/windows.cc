@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rows of adaptive pooling, im2col and col2im.
-#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -48,30 +47,18 @@ Window WindowOf(Lowering& l, const Tensor& i, const SymInt& in, const SymInt& ou
   return {divide(first), divide(first + l.b.Literal(in + out - SymInt(1)))};
 }
 
-// Returns the size of the largest window, or a bound of it if sizes are dynamic.
-SymInt LongestWindow(const SymInt& in, const SymInt& out) {
-  if (!in.is_constant() || !out.is_constant()) {
-    return SymInt::Binary(SymInt::Kind::kFloorDiv, in + out - SymInt(1), out) + SymInt(1);
-  }
-  int64_t longest = 1;
-  for (int64_t i = 0; i < out.constant(); ++i) {
-    const int64_t start = i * in.constant() / out.constant();
-    const int64_t end = ((i + 1) * in.constant() + out.constant() - 1) / out.constant();
-    longest = std::max(longest, end - start);
-  }
-  return longest;
-}
-
-// Returns true if `size` is known to be a multiple of `part`.
-bool IsMultiple(const SymInt& size, const SymInt& part) {
-  return size.is_constant() && part.is_constant() && part.constant() > 0 && size.constant() % part.constant() == 0;
+// Returns a bound of the lengths of windows. The length of the longest window is not a function that symbolic sizes can
+// have, so that it could not be found from the sizes of the traces.
+SymInt WindowBound(const SymInt& in, const SymInt& out) {
+  if (out == SymInt(0)) return 1;
+  return SymInt::Binary(SymInt::Kind::kFloorDiv, in + out - SymInt(1), out) + SymInt(1);
 }
 
 // Gathers the elements of each of `to` windows along `dim` next to each other, [..., to, window, ...], and adds them.
 // Shorter windows repeat their last element, which does not count.
 Tensor SumOfGatheredWindows(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to) {
   const SymInt from = x.sizes()[At(dim)];
-  const SymIntVector pairs = {to, LongestWindow(from, to)};
+  const SymIntVector pairs = {to, WindowBound(from, to)};
   const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, pairs), from, to);
   const Tensor place = window.start + l.b.Iota(1, DType::kInt64, pairs);
   const Tensor inside = l.b.Lt(place, window.end);
@@ -84,19 +71,6 @@ Tensor SumOfGatheredWindows(Lowering& l, const Tensor& x, int64_t dim, const Sym
   return l.b.Squeeze(l.b.ReduceSum(counted, {dim + 1}), {{dim + 1}});
 }
 
-// Implements SumOfWindows() for windows of one or two elements: the sums of neighbours are computed once, and each
-// result is an element of x or one of these sums.
-Tensor SumOfNeighbours(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to) {
-  const SymInt from = x.sizes()[At(dim)];
-  const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, {to}), from, to);
-  if (IsMultiple(to, from)) return l.b.Gather(x, window.start, dim);
-  const Tensor wide = l.widened(x);
-  const Tensor sums = l.b.Slice(wide, dim, 0, from - SymInt(1), 1) + l.b.Slice(wide, dim, 1, from, 1);
-  const Tensor is_pair = l.b.Gt(window.end - window.start, l.b.Literal(SymInt(1)));
-  const Tensor place = l.b.Select(is_pair, window.start + l.b.Literal(from), window.start);
-  return l.b.Gather(l.b.Concat({wide, sums}, dim), place, dim);
-}
-
 // Returns the sum of the elements of x in each of `to` windows along `dim`. No element outside of a window is read for
 // it, so that infinities and NaN reach their own windows only. Halves may be returned in f32.
 Tensor SumOfWindows(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to) {
@@ -105,12 +79,7 @@ Tensor SumOfWindows(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to)
   SymIntVector sizes = x.sizes();
   sizes[At(dim)] = to;
   if (from == SymInt(0) || to == SymInt(0)) return l.b.Full(l.b.Literal(0.0), x.dtype(), sizes);
-  if (IsMultiple(from, to)) {
-    sizes.insert(sizes.begin() + dim + 1, SymInt(from.constant() / to.constant()));
-    return l.b.Squeeze(l.b.ReduceSum(l.widened(l.b.View(x, sizes)), {dim + 1}), {{dim + 1}});
-  }
-  const bool is_known = from.is_constant() && to.is_constant();
-  if (is_known && from.constant() < to.constant()) return SumOfNeighbours(l, x, dim, to);
+  if (to == SymInt(1)) return l.b.ReduceSum(l.widened(x), {dim});
   return SumOfGatheredWindows(l, x, dim, to);
 }
 
@@ -118,8 +87,7 @@ Tensor SumOfWindows(Lowering& l, const Tensor& x, int64_t dim, const SymInt& to)
 // in f32.
 Tensor DividedByLength(Lowering& l, const Tensor& x, int64_t dim, const SymInt& in) {
   const SymInt out = x.sizes()[At(dim)];
-  if (in == out || IsMultiple(out, in)) return x;
-  if (IsMultiple(in, out)) return l.widened(x) / l.b.Literal(SymInt(in.constant() / out.constant()));
+  if (in == out) return x;
   const Tensor wide = l.widened(x);
   const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, {out}), in, out);
   SymIntVector along(At(x.rank() - dim), SymInt(1));
@@ -190,7 +158,7 @@ absl::Status LowerUnequalMaxPool(Lowering& l, int64_t spatial) {
   for (int64_t s = 0; s < spatial; ++s) {
     const SymInt& size = in[At(first + s)];
     const SymInt& count = out[At(first + s)];
-    const SymIntVector pairs = {count, LongestWindow(size, count)};
+    const SymIntVector pairs = {count, WindowBound(size, count)};
     const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, pairs), size, count);
     const Tensor index =
         l.b.Minimum(window.start + l.b.Iota(1, DType::kInt64, pairs), window.end - l.b.Literal(SymInt(1)));
