@@ -115,6 +115,10 @@ at::Tensor Renorm(const at::Tensor& self, const at::Scalar& p, int64_t dim, cons
   return self * at::where(norm > maxnorm, factor, at::Scalar(1.0));
 }
 
+at::Tensor& RenormInPlace(at::Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm) {
+  return self.copy_(Renorm(self, p, dim, maxnorm));
+}
+
 }  // namespace
 
 void AddDistanceRewrites(torch::Library& library) {
@@ -123,6 +127,7 @@ void AddDistanceRewrites(torch::Library& library) {
   library.impl("_pdist_forward", PdistForward);
   library.impl("_weight_norm", WeightNorm);
   library.impl("renorm", Renorm);
+  library.impl("renorm_", RenormInPlace);
 }
 
 }  // namespace cotan::aot

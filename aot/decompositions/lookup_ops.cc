@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/ones.h>
@@ -75,9 +76,9 @@ at::Tensor Combinations(const at::Tensor& self, int64_t r, bool with_replacement
   at::Tensor table;
   {
     const c10::impl::ExcludeDispatchKeyGuard guard(kTracingKeys);
-    table = at::tensor(places, at::kLong);
+    table = at::tensor(places, at::kLong).view({-1, r});
   }
-  return at::index_select(self, 0, CurrentRecorder()->Constant(table)).view({-1, r});
+  return at::index(self, {CurrentRecorder()->Constant(table)});
 }
 
 // LibTorch has no derivative of these.

@@ -134,6 +134,11 @@ at::Tensor ScatterReduce(const at::Tensor& self, int64_t dim, const at::Tensor& 
   return ByComparison(self, dim, index, rows, kind, include_self);
 }
 
+at::Tensor& ScatterReduceInPlace(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                                 std::string_view reduce, bool include_self) {
+  return self.copy_(ScatterReduce(self, dim, index, src, reduce, include_self));
+}
+
 // The k-th element that the mask selects is the k-th of `source`.
 at::Tensor MaskedScatter(const at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
   TORCH_CHECK(self.scalar_type() == source.scalar_type(), "masked_scatter: 'source' has dtype ", source.scalar_type(),
@@ -258,6 +263,7 @@ at::Tensor SegmentReduce(const at::Tensor& data, std::string_view reduce, const 
 
 void AddScatterRewrites(torch::Library& library) {
   library.impl("scatter_reduce.two", ScatterReduce);
+  library.impl("scatter_reduce_.two", ScatterReduceInPlace);
   library.impl("masked_scatter", MaskedScatter);
   library.impl("masked_scatter_", MaskedScatterInPlace);
   library.impl("one_hot", OneHot);

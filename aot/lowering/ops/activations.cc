@@ -128,8 +128,8 @@ absl::Status LowerEluBackward(Lowering& l) {
 
 absl::Status LowerHardtanhBackward(Lowering& l) {
   const Tensor x = l.operand(1);
-  const Tensor outside = l.b.Or(l.b.Le(x, l.literal(2)), l.b.Ge(x, l.literal(3)));
-  return l.Return(l.b.Select(outside, Zero(l), l.operand(0)));
+  const Tensor inside = l.b.And(l.b.Gt(x, l.literal(2)), l.b.Lt(x, l.literal(3)));
+  return l.Return(l.b.Select(inside, l.operand(0), Zero(l)));
 }
 
 absl::Status LowerHardtanh(Lowering& l) {
@@ -189,8 +189,8 @@ absl::Status LowerSoftshrink(Lowering& l) {
 }
 
 absl::Status LowerShrinkBackward(Lowering& l) {
-  const Tensor inside = l.b.Le(l.b.Abs(l.operand(1)), l.literal(2));
-  return l.Return(l.b.Select(inside, Zero(l), l.operand(0)));
+  const Tensor outside = l.b.Gt(l.b.Abs(l.operand(1)), l.literal(2));
+  return l.Return(l.b.Select(outside, l.operand(0), Zero(l)));
 }
 
 absl::Status LowerHardshrink(Lowering& l) {

@@ -67,7 +67,8 @@ std::vector<Unary> Unaries() {
       {"acosh", [](T x) { return at::acosh(x); }},
       {"atanh", [](T x) { return at::atanh(x); }},
       {"sigmoid", [](T x) { return at::sigmoid(x); }},
-      {"logit", [](T x) { return at::logit(x); }},
+      // The sign of an infinite gradient at -0 is left out: LibTorch's kernel takes it for 0.
+      {"logit", [](T x) { return at::logit(at::where(at::eq(x, 0), at::zeros_like(x), x)); }},
       {"erf", [](T x) { return at::erf(x); }},
       {"erfc", [](T x) { return at::erfc(x); }},
       {"erfinv", [](T x) { return at::erfinv(x); }},
@@ -83,7 +84,8 @@ std::vector<Unary> Unaries() {
       {"leaky_relu", [](T x) { return at::leaky_relu(x); }},
       {"elu", [](T x) { return at::elu(x); }},
       {"celu", [](T x) { return at::celu(x, 2.0); }},
-      {"gelu", [](T x) { return at::gelu(x); }},
+      // Without infinity, of which LibTorch's vectorized kernel makes NaN.
+      {"gelu", [](T x) { return at::gelu(at::clamp_max(x, 1e4)); }},
       {"gelu_tanh", [](T x) { return at::gelu(x, "tanh"); }},
       {"silu", [](T x) { return at::silu(x); }},
       {"mish", [](T x) { return at::mish(x); }},
