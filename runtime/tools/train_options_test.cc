@@ -143,13 +143,13 @@ class ImageFoldersTest : public ::testing::Test {
     const std::string path = absl::StrCat(programs_, "/cotan-pack");
     const std::string script = absl::StrCat(
         "#!/bin/sh\n"
-        "case $1 in */broken) echo \"cotan pack: '$1' has no images\" >&2; exit 1;; esac\n"
+        "case $1 in *_broken) echo \"cotan pack: '$1' has no images\" >&2; exit 1;; esac\n"
         "test \"$2 $3\" = '- 1' || exit 2\n"
         "cat ",
         ::testing::TempDir(),
         "/packed\n"
         "echo '2 images' >&2; echo 'class 0: cat' >&2\n"
-        "case $1 in */other) echo 'class 1: dog' >&2;; esac\n");
+        "case $1 in *_other) echo 'class 1: dog' >&2;; esac\n");
     EXPECT_TRUE(WriteFileAtomically(path, {script}).ok());
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   }
