@@ -10,7 +10,7 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of _cdist_forward, _euclidean_dist, _pdist_forward, _weight_norm and renorm to a
+// Adds the rewrites of _cdist_forward, _euclidean_dist, _pdist_forward, _weight_norm, renorm and renorm_ to a
 // library for kRewriteKey.
 void AddDistanceRewrites(torch::Library& library);
 

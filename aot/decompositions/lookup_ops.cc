@@ -3,6 +3,7 @@
 #include "aot/decompositions/lookup_ops.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/index.h>
@@ -78,7 +79,9 @@ at::Tensor Combinations(const at::Tensor& self, int64_t r, bool with_replacement
     const c10::impl::ExcludeDispatchKeyGuard guard(kTracingKeys);
     table = at::tensor(places, at::kLong).view({-1, r});
   }
-  return at::index(self, {CurrentRecorder()->Constant(table)});
+  const auto count = static_cast<int64_t>(places.size()) / r;
+  // The result is not a view.
+  return at::_unsafe_view(at::index_select(self, 0, CurrentRecorder()->Constant(table)), {count, r});
 }
 
 // LibTorch has no derivative of these.

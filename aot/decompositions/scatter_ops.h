@@ -10,8 +10,8 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of scatter_reduce, masked_scatter, masked_scatter_, one_hot, histc and segment_reduce to a library
-// for kRewriteKey.
+// Adds the rewrites of scatter_reduce, scatter_reduce_, masked_scatter, masked_scatter_, one_hot, histc and
+// segment_reduce to a library for kRewriteKey.
 void AddScatterRewrites(torch::Library& library);
 
 }  // namespace cotan::aot

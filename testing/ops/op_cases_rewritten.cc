@@ -185,6 +185,8 @@ void AddInPlace(std::vector<OpCase>& cases) {
   cases.push_back(
       {"index_reduce_.default", {T({4, 3}), V(0), Longs({1, 3, 1, 0, 1}), T({5, 3}), Text("mean"), V(true)}});
   cases.push_back({"masked_scatter_.default", {T({4, 5}), Mask({4, 5}), T({20})}});
+  cases.push_back({"scatter_reduce_.two", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3}), Text("mean"), V(true)}});
+  cases.push_back({"renorm_.default", {T({4, 5}), Num(2), V(0), Num(0.9)}});
   for (const char* op : {"embedding_renorm_.default", "embedding_renorm.default"}) {
     for (const Arg& indices : {Longs({4, 0, 4}), Longs({}), Index({4, 20}, 4)}) {
       cases.push_back({op, {T({5, 3}), indices, V(0.5), V(2.0)}});
