@@ -151,9 +151,10 @@ absl::Status LowerPolygamma(Lowering& l) {
   if (n == 0) return l.ReturnCast({l.b.Unary(FN_DIGAMMA, x)});
   const double factor = std::tgamma(static_cast<double>(n) + 1) * (n % 2 == 0 ? -1 : 1);
   const Tensor s = l.b.Full(Number(l, static_cast<double>(n) + 1), x.dtype(), {});
-  const Tensor value = Zeta(l, s, x) * Number(l, factor);
-  if (n > 1) return l.ReturnCast({value});
-  return l.ReturnCast({l.b.Select(l.b.Eq(x, Number(l, kInfinity)), Number(l, 0), value)});
+  const Tensor result = Zeta(l, s, x) * Number(l, factor);
+  if (n > 1) return l.ReturnCast({result});
+  // As in LibTorch, only the first derivative is 0 at inf; zeta and the others are NaN.
+  return l.ReturnCast({l.b.Select(l.b.Eq(x, Number(l, kInfinity)), Number(l, 0), result)});
 }
 
 // (self, p)

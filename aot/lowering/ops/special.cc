@@ -84,8 +84,10 @@ absl::Status LowerXLog1PY(Lowering& l) {
 absl::Status LowerLogitBackward(Lowering& l) {
   const Tensor grad = l.operand(0);
   const Tensor x = l.operand(1);
-  const Tensor slope = grad / (x * (Number(l, 1) - x));
   const bool bounded = !l.is_none(2);
+  const Tensor product = x * (Number(l, 1) - x);
+  // The slope at -0 is inf, as at 0.
+  const Tensor slope = grad / (bounded ? product : l.b.Abs(product));
   const Tensor low = Number(l, bounded ? l.number(2) : 0), high = Number(l, bounded ? 1 - l.number(2) : 1);
   const Tensor outside = l.b.Or(l.b.Lt(x, low), l.b.Gt(x, high));
   return l.Return(l.b.Select(outside, Number(l, bounded ? 0 : std::numeric_limits<double>::quiet_NaN()), slope));
