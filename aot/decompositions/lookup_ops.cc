@@ -6,7 +6,6 @@
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/index.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/ones.h>
@@ -77,7 +76,7 @@ at::Tensor Combinations(const at::Tensor& self, int64_t r, bool with_replacement
   at::Tensor table;
   {
     const c10::impl::ExcludeDispatchKeyGuard guard(kTracingKeys);
-    table = at::tensor(places, at::kLong).view({-1, r});
+    table = at::tensor(places, at::kLong);
   }
   const auto count = static_cast<int64_t>(places.size()) / r;
   // The result is not a view.

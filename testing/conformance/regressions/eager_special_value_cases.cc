@@ -67,8 +67,7 @@ std::vector<Unary> Unaries() {
       {"acosh", [](T x) { return at::acosh(x); }},
       {"atanh", [](T x) { return at::atanh(x); }},
       {"sigmoid", [](T x) { return at::sigmoid(x); }},
-      // The sign of an infinite gradient at -0 is left out: LibTorch's kernel takes it for 0.
-      {"logit", [](T x) { return at::logit(at::where(at::eq(x, 0), at::zeros_like(x), x)); }},
+      {"logit", [](T x) { return at::logit(x); }},
       {"erf", [](T x) { return at::erf(x); }},
       {"erfc", [](T x) { return at::erfc(x); }},
       {"erfinv", [](T x) { return at::erfinv(x); }},
