@@ -117,20 +117,16 @@ TEST(Pt2ModelTest, RefusesAResultThatIsADynamicSize) {
                        {"name": "dim", "arg": {"as_int": 0}, "kind": 1}],
             "outputs": [{"as_sym_int": {"as_name": "rows"}}]},)");
   Replace(files, kProgram, R"("sym_int_values": {})",
-          R"("sym_int_values": {"rows": {"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)",
-                                                     "hint": {
-    "as_int" : 2}
-}
-}
-})");
+          R"json("sym_int_values": {"rows": {"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)",
+                                                     "hint": {"as_int": 2}}}})json");
   const auto model = LoadFiles(files);
-ASSERT_TRUE(model.ok()) << model.status();
-try {
-  model->function()({model->states()[0].value, model->states()[1].value}, {torch::randn({2, 3})});
-  FAIL() << "the size was omitted";
-} catch (const std::exception& error) {
-  EXPECT_THAT(std::string(error.what()), HasSubstr("the result 'rows' is a number that depends on an input"));
-}
+  ASSERT_TRUE(model.ok()) << model.status();
+  try {
+    model->function()({model->states()[0].value, model->states()[1].value}, {torch::randn({2, 3})});
+    FAIL() << "the size was omitted";
+  } catch (const std::exception& error) {
+    EXPECT_THAT(std::string(error.what()), HasSubstr("the result 'rows' is a number that depends on an input"));
+  }
 }
 
 TEST(Pt2ModelTest, MakesExampleInputsForAnySizes) {
