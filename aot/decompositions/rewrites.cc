@@ -139,16 +139,17 @@ at::Tensor Copy(const at::Tensor& self, const at::Tensor& src, bool non_blocking
   return src.to(self.scalar_type()).expand_as(self).clone();
 }
 
-// Returns whether the examples of two tensors differ.
+// Returns whether one of two tensors is traced and their examples differ.
 bool ExamplesDiffer(Recorder& recorder, const at::Tensor& self, const at::Tensor& other) {
+  if (ProxyOf(self) == nullptr && ProxyOf(other) == nullptr) return false;
   const at::Tensor a = recorder.RealOf(self), b = recorder.RealOf(other);
   const RealScope real;
   return !at::equal(a, b);
 }
 
-// Tensors of different sizes differ, and a tensor equals itself. Other tensors whose examples differ, as query, key and
-// value of torch::nn::MultiheadAttention do, are assumed to differ, and the program checks that. Every other case
-// decides by data; the recorder reports it as unsupported.
+// Tensors of different sizes differ, a tensor equals itself, and captured tensors are compared here. Other tensors
+// whose examples differ, as query, key and value of torch::nn::MultiheadAttention do, are assumed to differ, and the
+// program checks that. Every other case decides by data; the recorder reports it as unsupported.
 bool Equal(const at::Tensor& self, const at::Tensor& other) {
   if (self.sizes() != other.sizes()) return false;
   if (self.is_same(other)) return true;

@@ -120,5 +120,15 @@ TEST(RewritesTest, EqualOfTensorsWhoseExamplesDifferIsAnAssertion) {
   EXPECT_THAT(graph, Not(HasSubstr("aten.mul")));
 }
 
+TEST(RewritesTest, EqualOfCapturedTensorsIsNoAssertion) {
+  const at::Tensor ones = at::ones({2}), zeros = at::zeros({2});
+  const auto traced = TraceFunction(
+      [&](const Tensors& in) -> Tensors { return {at::equal(ones, zeros) ? in[0] * 2 : in[0] + 3}; }, {at::ones({2})});
+  ASSERT_TRUE(traced.ok()) << traced.status();
+  const std::string graph = PrintGraph(traced->graph);
+  EXPECT_THAT(graph, Not(HasSubstr("cotan.effect")));
+  EXPECT_THAT(graph, HasSubstr("aten.add.Scalar"));
+}
+
 }  // namespace
 }  // namespace cotan::aot
