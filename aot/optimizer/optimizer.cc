@@ -317,7 +317,10 @@ class Updater {
     const DType norm_dtype = has_double ? DType::kFloat64 : DType::kFloat32;
     Tensor sum;
     for (Target& target : targets) {
-      const Tensor g = GradientOf(target);
+      const Tensor gradient = GradientOf(target);
+      const bool is_double = gradient.dtype() == DType::kFloat64;
+      // The square of a half may be too large or too small for one.
+      const Tensor g = is_double ? gradient : b_.Cast(gradient, DType::kFloat32);
       std::vector<int64_t> dims(static_cast<size_t>(g.rank()));
       std::iota(dims.begin(), dims.end(), 0);
       const Tensor part = b_.Cast(b_.View(b_.ReduceSum(g * g, dims), {}), norm_dtype);

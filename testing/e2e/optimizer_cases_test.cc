@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Optimizers of parameters in f64 and of tied parameters.
+// Optimizers of parameters in f64, of those in f16, and of tied parameters.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -29,6 +29,17 @@ class Doubles : public Network {
 
  private:
   torch::Tensor weight_, bias_;
+};
+
+// A parameter in f16 that is added to the input. The result is in f32.
+class Halves : public Network {
+ public:
+  Halves() : bias_(register_parameter("bias", torch::zeros({3}, torch::kHalf))) {}
+
+  torch::Tensor forward(torch::Tensor input) override { return input + bias_.to(torch::kFloat); }
+
+ private:
+  torch::Tensor bias_;
 };
 
 // One layer, registered and called twice.
@@ -85,6 +96,26 @@ TEST(OptimizerCasesTest, TheNormOfGradientsInDoubleIsADouble) {
   for (const auto& [name, expected] : eager.States()) {
     EXPECT_LE((states->at(name) - expected).abs().max().item<double>(), 1e-12) << name;
   }
+}
+
+// The gradient is about 2000 in each element, whose square is infinite in f16.
+TEST(OptimizerCasesTest, TheNormOfGradientsInHalfIsNotInfinite) {
+  const ModelCase model = SumOfSquares<Halves>({4, 3}, {4, 3}, torch::kFloat);
+  aot::OptimizerConfig config;
+  config.options = aot::SgdOptions{.lr = 0.5};
+  config.clip_norm = 8;
+  at::Generator generator = at::detail::createCPUGenerator(kSeed);
+  const torch::Tensor input = model.make_input(generator) + 250, label = model.make_label(generator);
+  auto compiled = CompiledTrainer::Create(model, input, label, OptionsOf(config));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EagerTrainer eager(model, kSeed, config);
+  ASSERT_TRUE((*compiled)->Step(input, label).ok());
+  eager.Step(input, label);
+  const auto states = (*compiled)->States();
+  ASSERT_TRUE(states.ok()) << states.status();
+  const torch::Tensor expected = eager.States().at("bias").to(torch::kFloat);
+  EXPECT_GT(expected.abs().min().item<float>(), 2);
+  EXPECT_TRUE(torch::allclose(states->at("bias").to(torch::kFloat), expected, /*rtol=*/0.01)) << states->at("bias");
 }
 
 // The weight belongs to the group of its second name, the bias to none.
