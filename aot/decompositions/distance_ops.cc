@@ -115,8 +115,9 @@ at::Tensor Renorm(const at::Tensor& self, const at::Scalar& p, int64_t dim, cons
   return self * at::where(norm > maxnorm, factor, at::Scalar(1.0));
 }
 
+// The gradient reads the values before the write.
 at::Tensor& RenormInPlace(at::Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm) {
-  return self.copy_(Renorm(self, p, dim, maxnorm));
+  return self.copy_(Renorm(self.clone(), p, dim, maxnorm));
 }
 
 }  // namespace

@@ -134,9 +134,10 @@ at::Tensor ScatterReduce(const at::Tensor& self, int64_t dim, const at::Tensor& 
   return ByComparison(self, dim, index, rows, kind, include_self);
 }
 
+// The gradient reads the values before the write.
 at::Tensor& ScatterReduceInPlace(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                                  std::string_view reduce, bool include_self) {
-  return self.copy_(ScatterReduce(self, dim, index, src, reduce, include_self));
+  return self.copy_(ScatterReduce(self.clone(), dim, index, src, reduce, include_self));
 }
 
 // The k-th element that the mask selects is the k-th of `source`.

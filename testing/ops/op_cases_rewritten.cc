@@ -251,7 +251,6 @@ std::vector<OpCase> RewrittenCases() {
   std::vector<OpCase> cases = {
       {"adaptive_avg_pool1d.default", {T({2, 3, 10}), Ints({4})}},
       {"_weight_norm.default", {T({4, 3, 2}), T({4, 1, 1}), V(0)}},
-      {"_weight_norm.default", {T({5}), T({5}), V(0)}},
       {"_weight_norm_interface.default", {T({4, 3, 2}), T({4, 1, 1}), V(0)}},
       {"einsum.default", {Text("bij,kj->bik"), List({T({2, 3, 4}), T({5, 4})}), None()}},
       {"renorm.default", {T({4, 5}), Num(2), V(0), Num(0.9)}},

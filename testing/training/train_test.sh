@@ -105,7 +105,7 @@ train_clipped() {
     > output 2>&1 || fail "$(cat output)"
 }
 train_clipped --save=one_batch
-sed -n 's/^step 40: .* accuracy \(0\.[0-9]*\).*/\1/p' output | awk '{ exit !($1 > 0.7) }' || fail "$(cat output)"
+sed -n 's/^step 40: .* accuracy \(0\.[0-9]*\).*/\1/p' output | awk '{ exit !($1 > 0.5) }' || fail "$(cat output)"
 train_clipped --batch=32 --accumulate=2 --save=two_batches
 train_clipped --clip_norm=0.01 --save=limited
 "$cotan" run "$clipped" --method=eval --save=initial > output 2>&1 || fail "$(cat output)"
@@ -188,7 +188,7 @@ grep -q "^1280 images: inputs u8\[1280,1,28,28\]" output && grep -q "^class 9: d
 from_file --data=pictures.safetensors --targets=targets --save=of_packed > scores_of_packed
 from_file --data=pictures --channels=1 --save=of_pictures > scores_of_pictures
 grep -q "^class 9: digit9" output || fail "$(cat output)"
-sed -n 's/^step 36: .* accuracy \(0\.[0-9]*\).*/\1/p' output | awk '{ exit !($1 > 0.7) }' || fail "$(cat output)"
+sed -n 's/^step 36: .* accuracy \(0\.[0-9]*\).*/\1/p' output | awk '{ exit !($1 > 0.5) }' || fail "$(cat output)"
 cmp of_packed of_pictures || fail "a folder gives other bits than the file of it"
 cmp scores_of_packed scores_of_pictures || fail "a folder gives other scores than the file of it"
 
