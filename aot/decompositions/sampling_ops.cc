@@ -3,6 +3,7 @@
 #include "aot/decompositions/sampling_ops.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
@@ -158,7 +159,7 @@ at::Tensor GridSample(const at::Tensor& input, const at::Tensor& grid, int64_t i
   }
   std::vector<int64_t> sizes = {input.size(0), input.size(1)};
   sizes.insert(sizes.end(), out.begin(), out.end());
-  const at::Tensor result = Sampler(input, axes, points).Sum(taps).view(sizes);
+  const at::Tensor result = at::_unsafe_view(Sampler(input, axes, points).Sum(taps), sizes);  // not a view
   return interpolation == kNearest ? WithZeroGradient(result, grid) : result;
 }
 
@@ -189,7 +190,7 @@ at::Tensor AffineGrid(const at::Tensor& theta, c10::SymIntArrayRef size, bool al
   std::vector<int64_t> result = {sizes[0]};
   result.insert(result.end(), out.begin(), out.end());
   result.push_back(spatial);
-  return at::bmm(base, theta.transpose(1, 2)).view(result);
+  return at::_unsafe_view(at::bmm(base, theta.transpose(1, 2)), result);
 }
 
 // Writes each element of `self` to its index in a plane of zeros; the last of several with one index stays.
@@ -202,7 +203,7 @@ at::Tensor MaxUnpool(const at::Tensor& self, const at::Tensor& indices, at::IntA
   planes.push_back(1);
   for (const int64_t size : output_size) planes.back() *= size;
   const at::Tensor zeros = at::zeros(planes, self.options().requires_grad(false));
-  return zeros.scatter(-1, indices.flatten(-spatial), self.flatten(-spatial)).view(result);
+  return at::_unsafe_view(zeros.scatter(-1, indices.flatten(-spatial), self.flatten(-spatial)), result);
 }
 
 at::Tensor MaxUnpool2d(const at::Tensor& self, const at::Tensor& indices, c10::SymIntArrayRef output_size) {
