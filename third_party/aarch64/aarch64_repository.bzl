@@ -32,6 +32,7 @@ def _aarch64_repository_impl(rctx):
 aarch64_repository = repository_rule(
     implementation = _aarch64_repository_impl,
     doc = "The compiler of the package g++-aarch64-linux-gnu with the libraries in ~/.cache/cotan/arm64-<release>.",
-    environ = ["HOME"],
+    # bazelw sets COTAN_AARCH64 once it has installed them.
+    environ = ["HOME", "COTAN_AARCH64"],
     local = True,
 )
