@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
@@ -24,6 +25,7 @@ struct End {
   Edge edge;
   GradientType type;
 };
+using Ends = absl::InlinedVector<End, 1>;
 
 // InvalidArgument: an edge leads to no input of a node. `what`: the edges are.
 absl::Status CheckEdges(absl::Span<const Edge> edges, absl::string_view what) {
@@ -40,8 +42,8 @@ absl::Status CheckEdges(absl::Span<const Edge> edges, absl::string_view what) {
 }
 
 // Returns the roots. FailedPrecondition: one requires no grad.
-absl::StatusOr<std::vector<End>> RootsOf(absl::Span<const Variable> variables) {
-  std::vector<End> roots;
+absl::StatusOr<Ends> RootsOf(absl::Span<const Variable> variables) {
+  Ends roots;
   for (size_t i = 0; i < variables.size(); ++i) {
     Edge edge;
     if (variables[i].defined()) {
@@ -63,9 +65,9 @@ GradientType TypeAt(const Edge& edge) {
   return type;
 }
 
-absl::StatusOr<std::vector<End>> RootsOf(absl::Span<const Edge> edges) {
+absl::StatusOr<Ends> RootsOf(absl::Span<const Edge> edges) {
   COTAN_RETURN_IF_ERROR(CheckEdges(edges, "root"));
-  std::vector<End> roots;
+  Ends roots;
   for (const Edge& edge : edges) roots.push_back({edge, TypeAt(edge)});
   return roots;
 }
@@ -175,7 +177,7 @@ absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor>
   }
   if (options.create_graph) return BackwardWithGraph(roots, AsVariables(gradients), ops, options.inputs);
   GradModeGuard no_grad(false);
-  COTAN_ASSIGN_OR_RETURN(const std::vector<End> starts, RootsOf(roots));
+  COTAN_ASSIGN_OR_RETURN(const Ends starts, RootsOf(roots));
   BackwardRun run(ops, options.retain_graph);
   COTAN_RETURN_IF_ERROR(AddRoots(starts, gradients, ops, run));
   if (options.inputs.has_value()) COTAN_RETURN_IF_ERROR(AccumulateOnlyInto(*options.inputs, run.task()));
@@ -185,7 +187,7 @@ absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor>
 absl::Status BackwardOfEdges(absl::Span<const Edge> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                              bool retain_graph) {
   GradModeGuard no_grad(false);
-  COTAN_ASSIGN_OR_RETURN(const std::vector<End> starts, RootsOf(roots));
+  COTAN_ASSIGN_OR_RETURN(const Ends starts, RootsOf(roots));
   BackwardRun run(ops, retain_graph);
   COTAN_RETURN_IF_ERROR(AddRoots(starts, gradients, ops, run));
   return Execute(run);
@@ -201,8 +203,8 @@ absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl:
     return TensorsOf(results);
   }
   GradModeGuard no_grad(false);
-  COTAN_ASSIGN_OR_RETURN(const std::vector<End> starts, RootsOf(roots));
-  std::vector<End> ends;
+  COTAN_ASSIGN_OR_RETURN(const Ends starts, RootsOf(roots));
+  Ends ends;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined() || !inputs[i].requires_grad()) {
       return absl::FailedPreconditionError(absl::StrCat("input ", i, " does not require grad"));
@@ -221,9 +223,9 @@ absl::StatusOr<std::vector<Tensor>> GradOfEdges(absl::Span<const Edge> roots, ab
         "create_graph: gradients between edges are not recorded: call GradWithGraph() with the variables");
   }
   GradModeGuard no_grad(false);
-  COTAN_ASSIGN_OR_RETURN(const std::vector<End> starts, RootsOf(roots));
+  COTAN_ASSIGN_OR_RETURN(const Ends starts, RootsOf(roots));
   COTAN_RETURN_IF_ERROR(CheckEdges(inputs, "input"));
-  std::vector<End> ends;
+  Ends ends;
   for (const Edge& edge : inputs) ends.push_back({edge, TypeAt(edge)});
   return GradBetween(starts, ends, gradients, ops, options);
 }

@@ -22,7 +22,7 @@ GraphTask::Visit& GraphTask::Find(const std::shared_ptr<Node>& node) {
 
 GraphTask::Visit& GraphTask::AddRoot(const std::shared_ptr<Node>& node, int input) {
   Visit& visit = Find(node);
-  root_edges_.push_back({node, input});
+  if (node->HasDependentInputs()) root_edges_.push_back({node, input});
   if (!std::exchange(visit.is_seen, true)) roots_.push_back(&visit);
   return visit;
 }

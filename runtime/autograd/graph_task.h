@@ -86,8 +86,9 @@ class GraphTask {
   std::deque<Visit> visits_;  // elements stay put
   absl::flat_hash_map<const Node*, Visit*> by_node_;
   std::vector<Visit*> roots_;
+  // Edges to nodes with dependent inputs: those of the roots, and those that are captured or required.
   std::vector<Edge> root_edges_;
-  std::vector<Edge> requested_;  // captured and required, of nodes with dependent inputs
+  std::vector<Edge> requested_;
   std::priority_queue<Visit*, std::vector<Visit*>, LaterFirst> ready_;
   bool restricted_ = false;
   bool is_prepared_ = false;
