@@ -52,6 +52,8 @@ class BackwardTracer {
   // Returns whether the tangent is that of an input whose write is hidden from autograd, or of an
   // intermediate base all of whose views are made under no_grad.
   bool IsTangentAlwaysUndefined(const TangentMeta& tangent) const;
+  // Returns whether the backward begins at the value of the tangent.
+  bool IsRoot(const TangentMeta& tangent) const;
   // Reports captured leaves that the gradients of outputs reach: the program has no gradients of constants.
   void ReportCapturedLeaves();
   // Reports inputs that share memory with another and become leaves, or get a new grad_fn while
@@ -101,9 +103,8 @@ absl::Status BackwardTracer::Run() {
   std::vector<at::Tensor> by_tangent;  // undefined for one without a root
   for (const TangentMeta& tangent : trace_.facts.tangents) {
     AddTangent(tangent);
-    const bool is_root = !IsTangentAlwaysUndefined(tangent) && IsDifferentiable(trace_.TensorOf(tangent.source));
-    by_tangent.push_back(is_root ? trace_.TensorOf(tangent.source) : at::Tensor());
-    if (!is_root) continue;
+    by_tangent.push_back(IsRoot(tangent) ? trace_.TensorOf(tangent.source) : at::Tensor());
+    if (!by_tangent.back().defined()) continue;
     roots.push_back(by_tangent.back());
     tangents.push_back(trace_.tangents.back());
   }
@@ -152,12 +153,16 @@ bool BackwardTracer::IsTangentAlwaysUndefined(const TangentMeta& tangent) const 
   return trace_.facts.input_info[static_cast<size_t>(tangent.source.index)].history == GradFnChange::kKept;
 }
 
+bool BackwardTracer::IsRoot(const TangentMeta& tangent) const {
+  return !IsTangentAlwaysUndefined(tangent) && IsDifferentiable(trace_.TensorOf(tangent.source));
+}
+
 void BackwardTracer::ReportCapturedLeaves() {
   if (trace_.options.backward == TraceOptions::Backward::kNone) return;
   std::vector<at::Tensor> roots;
   std::vector<torch::autograd::Edge> edges;  // the node of a leaf lives as long as an edge to it
   for (const TangentMeta& tangent : trace_.facts.tangents) {
-    if (IsTangentAlwaysUndefined(tangent) || !IsDifferentiable(trace_.TensorOf(tangent.source))) continue;
+    if (!IsRoot(tangent)) continue;
     roots.push_back(trace_.TensorOf(tangent.source));
     edges.push_back(torch::autograd::impl::gradient_edge(roots.back()));
   }
