@@ -28,7 +28,7 @@
 //   rewrap       subclass_wrappers   AOTDispatchSubclassWrapper   builds outputs of wrapper types
 //   grad mode    grad_mode           RuntimeWrapper               sets the grad mode at exit (grad_enabled_mutation)
 //
-// FunctionOptions.verify_calls adds "verify in" before "forward" and "verify out" after "results" (stages/verify_call).
+// FunctionOptions.verify_calls adds "verify in" before "forward" and "verify out" after "retain" (stages/verify_call).
 //
 // EffectTokensWrapper has no stage: effect tokens order the effects while a method is compiled, and the order of the
 // method's ops preserves that order (runtime/execution/effects.h).
