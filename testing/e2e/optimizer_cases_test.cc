@@ -11,6 +11,7 @@
 
 #include "testing/e2e/compiled_trainer.h"
 #include "testing/e2e/eager_trainer.h"
+#include "testing/e2e/step_comparison.h"
 #include "testing/models/models.h"
 
 namespace cotan::testing {
@@ -79,23 +80,7 @@ TEST(OptimizerCasesTest, TheNormOfGradientsInDoubleIsADouble) {
   aot::OptimizerConfig config;
   config.options = aot::SgdOptions{.lr = 0.5, .momentum = 0.9};
   config.clip_norm = 0.5;
-  at::Generator generator = at::detail::createCPUGenerator(kSeed);
-  torch::Tensor input = model.make_input(generator), label = model.make_label(generator);
-  auto compiled = CompiledTrainer::Create(model, input, label, OptionsOf(config));
-  ASSERT_TRUE(compiled.ok()) << compiled.status();
-  EagerTrainer eager(model, kSeed, config);
-  for (int step = 0; step < 3; ++step) {
-    const auto loss = (*compiled)->Step(input, label);
-    ASSERT_TRUE(loss.ok()) << loss.status();
-    EXPECT_NEAR(*loss, eager.Step(input, label), 1e-11);
-    input = model.make_input(generator);
-    label = model.make_label(generator);
-  }
-  const auto states = (*compiled)->States();
-  ASSERT_TRUE(states.ok()) << states.status();
-  for (const auto& [name, expected] : eager.States()) {
-    EXPECT_LE((states->at(name) - expected).abs().max().item<double>(), 1e-12) << name;
-  }
+  ExpectStepsMatchEager(model, config, kSeed, /*loss_tolerance=*/1e-11);
 }
 
 // The gradient is about 2000 in each element, whose square is infinite in f16.

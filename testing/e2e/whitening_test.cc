@@ -5,15 +5,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <map>
 #include <memory>
-#include <string>
 #include <tuple>
 
-#include "testing/e2e/compiled_trainer.h"
-#include "testing/e2e/eager_trainer.h"
+#include "aot/optimizer/optimizer.h"
+#include "testing/e2e/step_comparison.h"
 #include "testing/models/models.h"
-#include "testing/tolerance.h"
 
 namespace cotan::testing {
 namespace {
@@ -62,36 +59,10 @@ ModelCase WhitenedModel() {
               }};
 }
 
-double Error(const torch::Tensor& actual, const torch::Tensor& expected) {
-  const torch::Tensor a = actual.to(torch::kFloat).contiguous(), e = expected.to(torch::kFloat).contiguous();
-  return ErrorInEps<float>({a.data_ptr<float>(), static_cast<size_t>(a.numel())},
-                           {e.data_ptr<float>(), static_cast<size_t>(e.numel())});
-}
-
 TEST(WhiteningTest, StepsMatchEager) {
-  const ModelCase model = WhitenedModel();
   aot::OptimizerConfig sgd;
   sgd.options = aot::SgdOptions{.lr = 0.1, .momentum = 0.9};
-  at::Generator generator = at::detail::createCPUGenerator(kSeed);
-  torch::Tensor input = model.make_input(generator), label = model.make_label(generator);
-  CompiledTrainerOptions options;
-  options.seed = kSeed;
-  options.optimizer = sgd;
-  auto compiled = CompiledTrainer::Create(model, input, label, options);
-  ASSERT_TRUE(compiled.ok()) << compiled.status();
-  EagerTrainer eager(model, kSeed, sgd);
-  for (int step = 0; step < 3; ++step) {
-    const auto loss = (*compiled)->Step(input, label);
-    ASSERT_TRUE(loss.ok()) << loss.status();
-    EXPECT_NEAR(*loss, eager.Step(input, label), 1e-5);
-    input = model.make_input(generator);
-    label = model.make_label(generator);
-  }
-  const auto states = (*compiled)->States();
-  ASSERT_TRUE(states.ok()) << states.status();
-  for (const auto& [name, expected] : eager.States()) {
-    EXPECT_LE(Error(states->at(name), expected), kModelDrift) << name;
-  }
+  ExpectStepsMatchEager(WhitenedModel(), sgd, kSeed);
 }
 
 }  // namespace
