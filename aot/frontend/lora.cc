@@ -7,7 +7,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/StringUtil.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +22,7 @@
 #include "absl/strings/strip.h"
 #include "aot/capture/proxy_tensor.h"
 #include "aot/capture/recorder.h"
+#include "aot/frontend/patterns.h"
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 
@@ -32,10 +32,6 @@ namespace {
 using serialization::State;
 
 constexpr absl::string_view kWeight = ".weight";
-
-bool Matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
 
 // Returns the name of the layer among the names of a weight that matches the pattern; "" if there is none.
 std::string MatchedLayer(const std::string& pattern, const ModuleState& state) {

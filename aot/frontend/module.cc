@@ -6,14 +6,12 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/StringUtil.h>
-#include <fnmatch.h>
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 #include <memory>
 
-#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -24,6 +22,7 @@
 #include "aot/capture/real_scope.h"
 #include "aot/capture/recorder.h"
 #include "aot/decompositions/trace_scope.h"
+#include "aot/frontend/patterns.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -76,12 +75,6 @@ absl::StatusOr<std::vector<ModuleState>> CollectStates(const torch::nn::Module& 
     state.requires_grad = registered.role == State::PARAMETER && registered.tensor.requires_grad();
   }
   return states;
-}
-
-// Returns whether the pattern matches a name of the state.
-bool Matches(const std::string& pattern, const ModuleState& state) {
-  const auto matches = [&](const std::string& name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
-  return matches(state.name) || absl::c_any_of(state.aliases, matches);
 }
 
 absl::Status Freeze(const std::vector<std::string>& patterns, std::vector<ModuleState>& states) {

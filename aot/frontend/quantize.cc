@@ -4,7 +4,6 @@
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <c10/util/StringUtil.h>
-#include <fnmatch.h>
 
 #include <memory>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "aot/capture/proxy_tensor.h"
 #include "aot/capture/recorder.h"
+#include "aot/frontend/patterns.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -26,11 +26,6 @@ constexpr int64_t kGroupOf4Bits = 32;
 
 bool IsCandidate(const ModuleState& state) {
   return state.role == State::PARAMETER && !state.requires_grad && state.initial.dim() >= 2;
-}
-
-bool Matches(const std::string& pattern, const ModuleState& state) {
-  const auto matches = [&](const std::string& name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
-  return matches(state.name) || absl::c_any_of(state.aliases, matches);
 }
 
 absl::Status NoMatch(const std::string& pattern, const std::vector<ModuleState>& states) {
