@@ -67,11 +67,13 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
+bool IsGiven(const OptionalTensor& tensor) { return tensor.has_value() && tensor->defined(); }
+
 // Returns an empty tensor that depends on weight and bias as eager's does, so that their gradients are zeros.
 at::Tensor BatchNormOfNothing(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias) {
   at::Tensor result = input.clone();
-  if (weight.has_value() && weight->defined()) result = result * at::select(*weight, 0, 0);
-  if (bias.has_value() && bias->defined()) result = result + at::select(*bias, 0, 0);
+  if (IsGiven(weight)) result = result * at::select(*weight, 0, 0);
+  if (IsGiven(bias)) result = result + at::select(*bias, 0, 0);
   return result;
 }
 
@@ -79,7 +81,7 @@ at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight, cons
                      const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                      double momentum, double eps, bool cudnn_enabled) {
   if (input.numel() == 0) return BatchNormOfNothing(input, weight, bias);
-  if (!running_mean.has_value() || !running_mean->defined()) {
+  if (!IsGiven(running_mean)) {
     return std::get<0>(at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps));
   }
   at::Tensor mean = *running_mean;
@@ -92,7 +94,7 @@ at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight, cons
 
 // Throws unless an optional argument of batch_norm has an element for each channel of the input.
 void CheckPerChannel(const at::Tensor& input, const OptionalTensor& argument, const char* name) {
-  if (!argument.has_value() || !argument->defined()) return;
+  if (!IsGiven(argument)) return;
   TORCH_CHECK(argument->numel() == input.size(1), "batch_norm: '", name, "' has ", argument->numel(), " elements for ",
               input.size(1), " channels");
 }
@@ -102,8 +104,7 @@ at::Tensor CheckedBatchNorm(const at::Tensor& input, const OptionalTensor& weigh
                             const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                             double momentum, double eps, bool cudnn_enabled) {
   if (input.numel() > 0) {
-    const auto is_missing = [](const OptionalTensor& tensor) { return !tensor.has_value() || !tensor->defined(); };
-    TORCH_CHECK(training || !(is_missing(running_mean) || is_missing(running_var)),
+    TORCH_CHECK(training || (IsGiven(running_mean) && IsGiven(running_var)),
                 "batch_norm: 'running_mean' and 'running_var' are needed where 'training' is false");
     CheckPerChannel(input, weight, "weight");
     CheckPerChannel(input, bias, "bias");
