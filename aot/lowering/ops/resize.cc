@@ -160,12 +160,10 @@ bool KeepsSizes(const SymIntVector& in, const SymIntVector& out) {
 template <Mode kMode>
 absl::Status LowerResize(Lowering& l) {
   const DType dtype = l.result().dtype;
-  const bool widened = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  Tensor x = l.tensor(0);
   if (!IsFloatingPoint(dtype) && kMode != Mode::kNearest && kMode != Mode::kNearestExact) {
     return l.Unsupported("integers");
   }
-  if (widened) x = l.b.Cast(x, DType::kFloat32);
+  Tensor x = l.wide(0);
   const bool align_corners = HasAlignCorners(kMode) && l.flag(2);
   const int scales = HasAlignCorners(kMode) ? 3 : 2;
   const SymIntVector out = l.result().sizes;
@@ -183,9 +181,7 @@ absl::Status LowerResize(Lowering& l) {
 template <Mode kMode>
 absl::Status LowerResizeBackward(Lowering& l) {
   const DType dtype = l.result().dtype;
-  const bool widened = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  Tensor grad = l.tensor(0);
-  if (widened) grad = l.b.Cast(grad, DType::kFloat32);
+  Tensor grad = l.wide(0);
   const bool align_corners = HasAlignCorners(kMode) && l.flag(3);
   const int scales = HasAlignCorners(kMode) ? 4 : 3;
   const SymIntVector in = l.result().sizes;

@@ -12,9 +12,7 @@ using serialization::Scan;
 
 // Casts f16 and bf16 to f32, and bool to an integer.
 Tensor Scannable(Lowering& l, const Tensor& x) {
-  if (x.dtype() == DType::kBool) return l.b.Cast(x, DType::kUInt8);
-  const bool is_half = x.dtype() == DType::kFloat16 || x.dtype() == DType::kBFloat16;
-  return is_half ? l.b.Cast(x, DType::kFloat32) : x;
+  return x.dtype() == DType::kBool ? l.b.Cast(x, DType::kUInt8) : l.widened(x);
 }
 
 // (self, dim, dtype), and (self, dim)
