@@ -9,7 +9,6 @@
 #include "aot/lowering/ops/op_table_rows.h"
 
 namespace cotan::aot {
-
 namespace {
 
 enum class Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };

@@ -37,6 +37,12 @@ Tensor AtLeastVector(Lowering& l, const Tensor& x, DType dtype) {
   return x.rank() == 0 ? l.b.View(x, {SymInt(1)}) : x;
 }
 
+// Returns the elements of x at the indices below `sizes`.
+Tensor Cropped(Lowering& l, Tensor x, const SymIntVector& sizes) {
+  for (int64_t d = 0; d < x.rank(); ++d) x = l.b.Slice(x, d, 0, sizes[static_cast<size_t>(d)], 1);
+  return x;
+}
+
 absl::Status LowerIndexSelect(Lowering& l) {
   const Tensor x = l.tensor(0);
   if (x.rank() == 0) return l.Return(l.b.View(x, l.result().sizes));
@@ -72,9 +78,7 @@ absl::Status LowerScatterAdd(Lowering& l) {
   if (NumElementsOf(places.sizes()) == SymInt(0)) return l.Return(l.b.View(x, l.result().sizes));
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
   const Tensor index = l.b.CheckedIndex(places, x.sizes()[static_cast<size_t>(dim)]);
-  Tensor source = AtLeastVector(l, l.tensor(3), dtype);
-  for (int64_t d = 0; d < source.rank(); ++d)
-    source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
+  const Tensor source = Cropped(l, AtLeastVector(l, l.tensor(3), dtype), index.sizes());
   const Tensor position = FlatPositions(l, index, x.sizes(), dim);
   const SymIntVector flat = {NumElementsOf(x.sizes())};
   return l.Return(l.b.View(l.b.ScatterAdd(source, position, l.b.View(x, flat), 0, -1, flat), l.result().sizes));
@@ -149,14 +153,8 @@ absl::Status LowerScatter(Lowering& l) {
   if (NumElementsOf(places.sizes()) == SymInt(0)) return l.Return(l.b.View(x, l.result().sizes));
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
   const Tensor index = l.b.CheckedIndex(places, x.sizes()[static_cast<size_t>(dim)]);
-  if (source.is_literal()) {
-    source = l.b.Full(source, x.dtype(), index.sizes());
-  } else {
-    source = AtLeastVector(l, source, x.dtype());
-    for (int64_t d = 0; d < source.rank(); ++d) {
-      source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
-    }
-  }
+  source = source.is_literal() ? l.b.Full(source, x.dtype(), index.sizes())
+                               : Cropped(l, AtLeastVector(l, source, x.dtype()), index.sizes());
   const Tensor position = FlatPositions(l, index, x.sizes(), dim);
   const Tensor counts = LastOfEqual(l, position, dim);
   const Tensor result = OverwriteRows(l, Flat(l, x), Flat(l, source), Flat(l, position), Flat(l, counts), 0);
