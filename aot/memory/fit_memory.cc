@@ -123,12 +123,12 @@ absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPla
 
 // Fits each method, or a forward with its backward, into its limit as far as possible. Returns one element per method,
 // in order.
-absl::StatusOr<std::vector<MethodMemory>> FitMethods(absl::FunctionRef<int64_t(const Method&)> limit_of,
+absl::StatusOr<std::vector<MethodMemory>> FitMethods(absl::FunctionRef<int64_t(absl::string_view)> limit_of,
                                                      const MemoryPlanner& planner, Artifact& artifact) {
   absl::flat_hash_map<std::string, MethodMemory> by_name;
   for (Method& method : *artifact.mutable_methods()) {
     if (IsBackward(method, artifact)) continue;
-    const int64_t limit = limit_of(method);
+    const int64_t limit = limit_of(method.name());
     std::vector<MethodMemory> fitted;
     if (Method* backward = BackwardOf(method, artifact); backward != nullptr) {
       COTAN_ASSIGN_OR_RETURN(fitted, FitPair(limit, planner, method, *backward));
@@ -179,7 +179,7 @@ absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const Mem
     return absl::InvalidArgumentError(absl::StrCat(limit, " bytes is not a valid memory limit: it must be positive"));
   COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
   COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory,
-                         FitMethods([limit](const Method&) { return limit; }, planner, artifact));
+                         FitMethods([limit](absl::string_view) { return limit; }, planner, artifact));
   std::vector<std::string> too_large;
   for (const MethodMemory& fitted : memory) {
     if (fitted.after <= limit) continue;
@@ -199,9 +199,7 @@ absl::StatusOr<std::vector<MethodMemory>> FitIntoLimits(const MethodLimits& limi
     return found == limits.end() ? 0 : found->second;
   };
   COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
-  COTAN_ASSIGN_OR_RETURN(
-      std::vector<MethodMemory> memory,
-      FitMethods([&limit_of](const Method& method) { return limit_of(method.name()); }, planner, artifact));
+  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, FitMethods(limit_of, planner, artifact));
   for (const MethodMemory& fitted : memory) {
     if (fitted.after <= limit_of(fitted.name)) continue;
     return absl::ResourceExhaustedError(absl::StrCat("'", fitted.name, "' needs at least ", BytesText(fitted.after),
