@@ -390,7 +390,8 @@ absl::StatusOr<CompiledModel> CompileDynamic(const ModelSource& source, const Co
 
 // --- one model -----------------------------------------------------------------------
 
-// Compiles the model, and fits it into options.max_memory. `options` differ from those of the source in the budget.
+// Compiles the model, and fits it into options.max_memory. `options` are those of the source, or differ in the budget
+// and the folder of dumps.
 absl::StatusOr<CompiledModel> CompileOnce(const ModelSource& source, const CompileOptions& options,
                                           const DynamicShapes& shapes, const DataSizes& data) {
   absl::StatusOr<CompiledModel> compiled = absl::UnknownError("");
