@@ -267,7 +267,7 @@ int PhaseWriter::PacksOfStage(int p) const {
   if (registers == 0) return 1;
   int packs = kMaxStagePacks;
   while (packs > 1 && packs * registers > kMaxStageRegisters) packs /= 2;
-  return schedule_.steps > 0 ? std::min(packs, schedule_.steps) : packs;
+  return static_cast<int>(std::clamp<int64_t>(schedule_.PacksPerThread(), 1, packs));
 }
 
 bool PhaseWriter::OpenStage(int packs, bool exact) {

@@ -74,6 +74,12 @@ struct Schedule {
   bool ExactGroups() const { return KeptCount() % KeptPerBlock() == 0; }
   // Returns true if values in registers leave no room for addresses.
   bool RenewsLane() const { return steps * pack > 16; }
+  // Returns the most packs that a thread handles in a phase.
+  int64_t PacksPerThread() const {
+    if (steps > 0) return steps;
+    const int64_t unit = int64_t{lanes} * pack;
+    return ((parts > 1 ? part_size : ReducedCount()) + unit - 1) / unit;
+  }
   bool WholePacks() const { return ReducedCount() % pack == 0; }
   // Returns true if all threads with a valid kept index have `steps` whole packs; all threads have one if also
   // ExactGroups().

@@ -68,17 +68,17 @@ extern "C" __global__ void __launch_bounds__(512, 1) expr_columns(
     const Index end = begin + 128u < 4096u ? begin + 128u : 4096u;
     float t6 = Sum<float>::Start();
 #pragma unroll 1
-    for (Index first = begin + lane; first < end; first += 512u) {
-      float x0[8] = {};
+    for (Index first = begin + lane; first < end; first += 128u) {
+      float x0[2] = {};
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
+      for (int i = 0; i < 2; ++i) {
         const Index r = first + i * 64u;
         if (r < end) {
           x0[i] = Load(in0 + (k + r * 16u));
         }
       }
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
+      for (int i = 0; i < 2; ++i) {
         const Index r = first + i * 64u;
         if (r < end) {
           const float v4 = x0[i] - v3;
@@ -113,17 +113,17 @@ extern "C" __global__ void __launch_bounds__(512, 1) expr_columns(
     const Index begin = part * 128u;
     const Index end = begin + 128u < 4096u ? begin + 128u : 4096u;
 #pragma unroll 1
-    for (Index first = begin + lane; first < end; first += 512u) {
-      float x0[8] = {};
+    for (Index first = begin + lane; first < end; first += 128u) {
+      float x0[2] = {};
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
+      for (int i = 0; i < 2; ++i) {
         const Index r = first + i * 64u;
         if (r < end) {
           x0[i] = Load(in0 + (k + r * 16u));
         }
       }
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
+      for (int i = 0; i < 2; ++i) {
         const Index r = first + i * 64u;
         if (r < end) {
           const float v4 = x0[i] - v3;

@@ -22,10 +22,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) expr_rows(
   const bool aligned = IsAligned<16>(in0);
   float t3 = Sum<float>::Start();
 #pragma unroll 1
-  for (Index first = begin + lane * 4u; first < end; first += 8192u) {
-    float x0[8][4] = {};
+  for (Index first = begin + lane * 4u; first < end; first += 2048u) {
+    float x0[2][4] = {};
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 2; ++i) {
       const Index r = first + i * 1024u;
       if (r < end) {
         LoadPack(x0[i], in0 + r, aligned, 4);
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) expr_rows(
       }
     }
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 2; ++i) {
       const Index r = first + i * 1024u;
       if (r < end) {
 #pragma unroll
