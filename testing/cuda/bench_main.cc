@@ -3,6 +3,7 @@
 // Measures a step of an artifact on a device, without LibTorch. See --help.
 #include <cstdint>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/status_macros.h"
 #include "testing/cuda/step_bench.h"
 #include "testing/cuda/tool_device.h"
+#include "testing/cuda/tool_group.h"
 
 ABSL_FLAG(std::string, artifact, "", "file to run");
 ABSL_FLAG(std::string, method, "train_step", "method to run");
@@ -21,6 +23,7 @@ ABSL_FLAG(std::string, device, "cuda", "cuda, cuda_sim or cpu");
 ABSL_FLAG(bool, tf32, false, "round the operands of f32 products to TF32");
 ABSL_FLAG(bool, programmatic_launch, true, "let a kernel begin while the one in front of it ends");
 ABSL_FLAG(bool, parallel_branches, true, "let independent ops of a step run at the same time");
+ABSL_FLAG(bool, group, false, "run in a group of one rank, which sends data by NCCL on a GPU");
 ABSL_FLAG(std::vector<std::string>, inputs, (std::vector<std::string>{"resident", "host"}),
           "where arguments are: resident (on the device), host (copied in each step)");
 ABSL_FLAG(int, steps, 1000, "steps to measure");
@@ -53,6 +56,11 @@ absl::Status Run() {
                                            .programmatic_launch = absl::GetFlag(FLAGS_programmatic_launch),
                                            .parallel_branches = absl::GetFlag(FLAGS_parallel_branches),
                                            .kernel_cache = absl::GetFlag(FLAGS_kernel_cache)}));
+  std::unique_ptr<ToolGroup> group;
+  if (absl::GetFlag(FLAGS_group)) {
+    COTAN_ASSIGN_OR_RETURN(group, ToolGroup::Create(device));
+    options.communicator = &group->communicator();
+  }
   const std::string label = absl::GetFlag(FLAGS_label);
   for (const std::string& inputs : absl::GetFlag(FLAGS_inputs)) {
     if (inputs != "resident" && inputs != "host") {

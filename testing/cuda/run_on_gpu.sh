@@ -15,7 +15,7 @@
 #       than 9 minutes.
 #       --device=cuda_sim rehearses all but `cotan`, the sanitizer, timelines and PyTorch's part of bench without a GPU,
 #       and of the artifacts only the small ones.
-#       cuBLASLt, cuDNN, NVRTC and CUPTI are taken from the folders below DIR3; by default from the CUDA wheels beside
+#       cuBLASLt, cuDNN, NVRTC, NCCL and CUPTI are taken from the folders below DIR3; by default from the CUDA wheels beside
 #       the PyTorch of `python3`.
 #
 # suite      the vendor's tables; tests of the device, of sessions and of faults; `cotan` verify, run and bench of the
@@ -116,7 +116,7 @@ for path in {sysconfig.get_paths()["purelib"], *site.getsitepackages()}: print(p
     roots+=(/opt/torch/.venv/lib/python*/site-packages/nvidia /usr/local/cuda/lib64)
   fi
   local folders=("$package/lib")
-  for name in libcublasLt.so.13 libcudnn.so.9 libnvrtc.so.13 libcupti.so.13; do
+  for name in libcublasLt.so.13 libcudnn.so.9 libnvrtc.so.13 libnccl.so.2 libcupti.so.13; do
     local found; found=$(find -L "${roots[@]}" -name "$name" 2> /dev/null | head -1)
     if [[ -n $found ]]; then folders+=("$(dirname "$found")"); else echo "run_on_gpu.sh: found no $name" >&2; fi
   done
@@ -184,6 +184,7 @@ suite() {
     start check "losses ${model}_bf16" bash -c 'losses "$@"' losses "$model" bf16 6e-2  # as kAutocastGradient
   done
   start check "saved values on the host" bash -c 'host_losses'
+  start check "group of one rank" bash -c 'group_losses'
 }
 
 cotan_commands() {
@@ -246,6 +247,18 @@ host_losses() {
       --steps=1 > "$work/host_losses_$artifact.json" || return 1
   done
   python3 "$package/gpu_report.py" losses "$work/host_losses_mlp_f32_host.json" "$work/host_losses_mlp_f32.json" 0
+}
+
+# Compares the losses of a program that averages gradients, in a group of one rank, whose data NCCL sends, with those on
+# the CPU. Run by check(), as losses().
+group_losses() {
+  local side steps=10
+  if [[ $device != cuda ]]; then steps=2; fi
+  for side in "$device" cpu; do
+    "$package/bin/bench" --artifact="$package/examples/data_parallel/digits_parallel.cotan" --device="$side" --group \
+      --inputs=resident --steps=1 --warmup=$steps > "$work/group_losses_$side.json" || return 1
+  done
+  python3 "$package/gpu_report.py" losses "$work/group_losses_$device.json" "$work/group_losses_cpu.json" 8e-3
 }
 
 # usage: losses MODEL PRECISION TOLERANCE
@@ -359,7 +372,7 @@ there() {
   # Checks side by side would otherwise have more threads than there are processors, many times over.
   export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive TORCHINDUCTOR_COMPILE_THREADS=1
   export package work device
-  export -f losses max_index digits host_losses run_on_both verify_corpus verify_program
+  export -f losses max_index digits host_losses group_losses run_on_both verify_corpus verify_program
   python3 "$package/gpu_report.py" machine "$out/machine.json" "$package/version.txt" "$cotan_path" "$device"
   for stage in ${stages//,/ }; do
     case $stage in

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/api/communicator.h"
 #include "testing/cuda/tool_device.h"
 
 namespace cotan::testing {
@@ -27,6 +28,8 @@ struct StepBenchOptions {
   int64_t max_index = 10;
   // False: arguments are on the device from the start. True: each step gets arguments on the host.
   bool host_arguments = false;
+  // As SessionOptions::communicator.
+  Communicator* communicator = nullptr;
 };
 
 struct StepBenchResult {
