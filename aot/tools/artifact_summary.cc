@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
@@ -26,6 +27,13 @@ int64_t BytesOf(const serialization::TensorType& type) {
   return ElementsOf(type) * static_cast<int64_t>(ByteSize(static_cast<DType>(type.dtype())));
 }
 
+// Returns the number of ops of a method or block, given those of the blocks.
+int64_t NumOpsWith(const std::vector<int64_t>& of_blocks, const serialization::Method& method) {
+  int64_t count = 0;
+  for (const serialization::Op& op : method.ops()) count += op.has_call() ? of_blocks[op.call().block()] : 1;
+  return count;
+}
+
 }  // namespace
 
 int64_t SavedBytes(const serialization::Method& method) {
@@ -35,6 +43,13 @@ int64_t SavedBytes(const serialization::Method& method) {
     bytes += BytesOf(method.values(static_cast<int>(method.outputs(i))).type());
   }
   return bytes;
+}
+
+int64_t NumOps(const serialization::Artifact& artifact, const serialization::Method& method) {
+  std::vector<int64_t> of_blocks;
+  // A block calls only blocks that are listed before it.
+  for (const serialization::Method& block : artifact.blocks()) of_blocks.push_back(NumOpsWith(of_blocks, block));
+  return NumOpsWith(of_blocks, method);
 }
 
 ParameterCount ParametersOf(const serialization::Artifact& artifact) {

@@ -13,6 +13,9 @@ namespace cotan::aot {
 // Returns the bytes of the values that a method saves for its backward; a dynamic size counts as 1.
 int64_t SavedBytes(const serialization::Method& method);
 
+// Returns the number of ops of `method`, which belongs to `artifact`: for each call those of its block.
+int64_t NumOps(const serialization::Artifact& artifact, const serialization::Method& method);
+
 // Numbers of elements of all parameters and of the trained ones.
 struct ParameterCount {
   int64_t all = 0;

@@ -24,6 +24,20 @@ TEST(ArtifactSummaryTest, CountsWhatIsSaved) {
   EXPECT_EQ(SavedBytes(method), 7 * 4);
 }
 
+TEST(ArtifactSummaryTest, CountsTheOpsOfABlockForEachCall) {
+  serialization::Artifact artifact;
+  serialization::Method& inner = *artifact.add_blocks();
+  for (int i = 0; i < 3; ++i) inner.add_ops()->mutable_view();
+  serialization::Method& outer = *artifact.add_blocks();
+  outer.add_ops()->mutable_view();
+  for (int i = 0; i < 2; ++i) outer.add_ops()->mutable_call()->set_block(0);
+  serialization::Method& method = *artifact.add_methods();
+  method.add_ops()->mutable_call()->set_block(1);
+  method.add_ops()->mutable_call()->set_block(0);
+  method.add_ops()->mutable_view();
+  EXPECT_EQ(NumOps(artifact, method), 7 + 3 + 1);
+}
+
 TEST(ArtifactSummaryTest, CountsParameters) {
   serialization::Artifact artifact;
   for (const bool trained : {true, false}) {

@@ -54,8 +54,9 @@ ABSL_FLAG(std::string, partitioner, "",
           "what the backward reads; empty: the model's");
 ABSL_FLAG(double, activation_memory_budget, 1,
           "share of the bytes that min_cut saves, from 0 to 1; the rest is rematerialized");
+ABSL_FLAG(bool, peaks, false, "print the peak memory of each method, as cotan inspect does");
 ABSL_FLAG(int, memory_threads, 1,
-          "number of threads of a session, for which --max_memory and the memory of budgets are computed");
+          "number of threads of a session, for which --max_memory, --peaks and the memory of budgets are computed");
 ABSL_FLAG(std::string, saved_tensor_hooks, "",
           "how values are saved for the backward: bf16, fp8_e4m3, fp8_e4m3_scaled, fp8_e5m2, fp8_e5m2_scaled, int8, "
           "or host (beside a GPU, in host memory), with ':no_static' or ':all' for more than activations");
@@ -268,15 +269,21 @@ absl::StatusOr<CompiledModel> CompileRegistered(const std::vector<ModelDefinitio
   return CompileModule(model->factory, examples, options);
 }
 
-// Returns the memory of each method, with the effect of --max_memory. Empty if a dimension has no
-// maximum.
-std::vector<MethodMemory> MemoryOf(const CompiledModel& compiled, const serialization::Artifact& artifact) {
+// Returns the owner of bytes that live as long as `compiled`.
+std::shared_ptr<const void> Borrowed(const CompiledModel& compiled) {
+  return {std::shared_ptr<const void>(), &compiled};
+}
+
+// Returns the memory of each method, for --peaks and with the effect of --max_memory; without these flags, and if a
+// dimension has no maximum, nothing.
+absl::StatusOr<std::vector<MethodMemory>> MemoryOf(const CompiledModel& compiled) {
   std::vector<MethodMemory> memory;
   for (const MethodSummary& summary : compiled.methods()) {
     if (summary.memory.has_value()) memory.push_back(*summary.memory);
   }
-  if (!memory.empty()) return memory;
-  return MeasureMemory(artifact, CpuTarget()).value_or(memory);
+  if (!memory.empty() || !absl::GetFlag(FLAGS_peaks)) return memory;
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::ParseShared(compiled.bytes(), Borrowed(compiled)));
+  return MeasureMemory(file.artifact(), CpuTarget()).value_or(memory);
 }
 
 // Returns the memory part of a summary line: ", peak 3.1 MiB instead of 6.0 MiB, 12 ops
@@ -291,8 +298,8 @@ std::string MemoryText(const std::string& method, const std::vector<MethodMemory
   return "";
 }
 
-void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& artifact, const std::string& out,
-                  double seconds) {
+void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& artifact,
+                  const std::vector<MethodMemory>& memory, const std::string& out, double seconds) {
   const ParameterCount parameters = ParametersOf(artifact);
   std::printf("%s: %zu bytes, %lld parameters (%lld trained), compiled in %.1f s\n", out.c_str(),
               compiled.bytes().size(), static_cast<long long>(parameters.all),
@@ -302,14 +309,13 @@ void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& 
     std::printf("  cache: %s%s%s\n", std::string(CacheOutcomeName(cache.kind)).c_str(),
                 cache.reason.empty() ? "" : ", ", cache.reason.c_str());
   }
-  const std::vector<MethodMemory> memory = MemoryOf(compiled, artifact);
   for (const serialization::Method& method : artifact.methods()) {
     int traced = 0;
     for (const MethodSummary& summary : compiled.methods()) {
       if (summary.name == method.name()) traced = summary.traced_ops;
     }
-    std::printf("  %-16s %5d traced ops -> %4d ops%s", method.name().c_str(), traced, method.ops_size(),
-                MemoryText(method.name(), memory).c_str());
+    std::printf("  %-16s %5d traced ops -> %4lld ops%s", method.name().c_str(), traced,
+                static_cast<long long>(NumOps(artifact, method)), MemoryText(method.name(), memory).c_str());
     if (const int64_t saved = SavedBytes(method); saved > 0) {
       std::printf(", saved for the backward %s", BytesText(saved).c_str());
     }
@@ -339,11 +345,6 @@ absl::StatusOr<CompiledModel> ForTarget(CompiledModel compiled) {
   return CompiledModel(std::move(bytes), compiled.methods(), compiled.cache(), compiled.inlined_blocks());
 }
 
-// Returns the owner of bytes that live as long as `compiled`.
-std::shared_ptr<const void> Borrowed(const CompiledModel& compiled) {
-  return {std::shared_ptr<const void>(), &compiled};
-}
-
 absl::Status Run() {
   const std::vector<ModelDefinition> models = RegisteredModels();
   if (absl::GetFlag(FLAGS_list)) {
@@ -358,10 +359,12 @@ absl::Status Run() {
   const auto start = std::chrono::steady_clock::now();
   COTAN_ASSIGN_OR_RETURN(CompiledModel model, archive ? CompileArchive(name) : CompileRegistered(models, name));
   COTAN_ASSIGN_OR_RETURN(const CompiledModel compiled, ForTarget(std::move(model)));
-  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::ParseShared(compiled.bytes(), Borrowed(compiled)));
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::ParseShared(compiled.bytes(), Borrowed(compiled),
+                                                                            "the compiled model", Calls::kKeep));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<MethodMemory> memory, MemoryOf(compiled));
   COTAN_RETURN_IF_ERROR(compiled.Save(out));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  PrintSummary(compiled, file.artifact(), out, elapsed.count());
+  PrintSummary(compiled, file.artifact(), memory, out, elapsed.count());
   return absl::OkStatus();
 }
 

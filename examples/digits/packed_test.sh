@@ -9,7 +9,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 # Compiles with the flags, and prints the peak of a step in MiB.
 peak_of() {
-  "$compiler" --out="$folder/model.cotan" "$@" > "$folder/summary"
+  "$compiler" --peaks --out="$folder/model.cotan" "$@" > "$folder/summary"
   sed -nE 's/^ +train_step .*, peak ([0-9.]+) MiB.*/\1/p' "$folder/summary"
 }
 # Prints the accuracy after training, in whole percent.

@@ -5,7 +5,7 @@
 // of the model, and found as blocks. The second time of each is that of a whole process, which also loads LibTorch.
 // `compile_time MODE` (inline, declared, keyed, exported or found) measures one of these.
 // `compile_time MODE LAYERS [REPETITIONS [DUMP_DIR]]` only compiles a model of that depth, and
-// `compile_time MODE ARCHIVE.pt2` an archive.
+// `compile_time MODE ARCHIVE.pt2` an archive. `compile_time tool COMPILE` measures the compile tool on such archives.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -132,17 +132,20 @@ absl::StatusOr<Measured> Compile(int64_t layers, Mode mode, const std::string& a
   return measured;
 }
 
-// Returns the processor time of a process of this program that compiles a model once: of some layers, or an archive.
-absl::StatusOr<double> ProcessSeconds(absl::string_view mode, int64_t layers, const std::string& archive) {
-  std::string arguments[] = {"compile_time", std::string(mode), archive.empty() ? absl::StrCat(layers) : archive};
-  char* const argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
+// Returns the processor time of a process of `program`, which prints nothing here.
+absl::StatusOr<double> ProcessSeconds(const std::string& program, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), program);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   const absl::Cleanup destroy = [&actions] { posix_spawn_file_actions_destroy(&actions); };
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t process = 0;
-  if (const int error = posix_spawn(&process, "/proc/self/exe", &actions, nullptr, argv, environ); error != 0) {
-    return absl::ErrnoToStatus(error, "starting a process that compiles");
+  if (const int error = posix_spawn(&process, program.c_str(), &actions, nullptr, argv.data(), environ); error != 0) {
+    return absl::ErrnoToStatus(error, absl::StrCat("starting ", program));
   }
   rusage usage = {};
   int status = 0;
@@ -154,20 +157,32 @@ absl::StatusOr<double> ProcessSeconds(absl::string_view mode, int64_t layers, co
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Compiles in processes of 2 and of 48 layers, in turns, and prints the least times.
-absl::Status MeasureProcesses(Mode mode, absl::string_view name) {
+// Runs processes that compile 2 and 48 layers, in turns, and prints the least times.
+absl::Status MeasureProcesses(absl::string_view name, const std::string& program,
+                              const std::vector<std::string>& of_two, const std::vector<std::string>& of_many) {
   constexpr int kRepetitions = 5;
-  const std::string two_layers = ArchiveOf(2, mode), many_layers = ArchiveOf(48, mode);
   double shallow = std::numeric_limits<double>::infinity(), deep = shallow;
   for (int i = 0; i < kRepetitions; ++i) {
-    COTAN_ASSIGN_OR_RETURN(const double two, ProcessSeconds(name, 2, two_layers));
-    COTAN_ASSIGN_OR_RETURN(const double many, ProcessSeconds(name, 48, many_layers));
+    COTAN_ASSIGN_OR_RETURN(const double two, ProcessSeconds(program, of_two));
+    COTAN_ASSIGN_OR_RETURN(const double many, ProcessSeconds(program, of_many));
     shallow = std::min(shallow, two);
     deep = std::min(deep, many);
   }
-  std::printf("%-8s  whole processes: %.0f and %.0f ms, %.2f times as long\n", "", shallow * 1e3, deep * 1e3,
-              deep / shallow);
+  std::printf("%-8s  whole processes: %.0f and %.0f ms, %.2f times as long\n", std::string(name).c_str(), shallow * 1e3,
+              deep * 1e3, deep / shallow);
   return absl::OkStatus();
+}
+
+// Measures the compile tool, without and with reference runs.
+absl::Status MeasureTool(const std::string& tool) {
+  const auto flags = [](int64_t layers, bool references) -> std::vector<std::string> {
+    const std::string archive = ArchiveOf(layers, Mode::kFound);
+    return {"--model=" + archive, "--out=" + archive + ".cotan",
+            "--loss=output:0",    "--optimizer=adam",
+            "--find_blocks=on",   references ? "--references" : "--noreferences"};
+  };
+  COTAN_RETURN_IF_ERROR(MeasureProcesses("tool", tool, flags(2, false), flags(48, false)));
+  return MeasureProcesses("verified", tool, flags(2, true), flags(48, true));
 }
 
 absl::Status Measure(Mode mode, absl::string_view name) {
@@ -184,7 +199,9 @@ absl::Status Measure(Mode mode, absl::string_view name) {
               std::string(name).c_str(), shallow.seconds * 1e3, shallow.program_bytes, shallow.toc_bytes,
               deep.seconds * 1e3, deep.program_bytes, deep.toc_bytes);
   std::printf("%.2f times as long\n", deep.seconds / shallow.seconds);
-  return MeasureProcesses(mode, name);
+  const std::string shown(name);
+  return MeasureProcesses("", "/proc/self/exe", {shown, two_layers.empty() ? "2" : two_layers},
+                          {shown, many_layers.empty() ? "48" : many_layers});
 }
 
 constexpr std::pair<Mode, absl::string_view> kModes[] = {{Mode::kInline, "inline"},
@@ -195,14 +212,16 @@ constexpr std::pair<Mode, absl::string_view> kModes[] = {{Mode::kInline, "inline
 
 // Arguments of the command line.
 struct Arguments {
-  std::string mode;     // empty: all
+  std::string mode;     // empty: all; or "tool"
   int64_t layers = 0;   // 0: 2 and 48, or those of `archive`
   std::string archive;  // empty: one of a mode's own, or none
+  std::string tool;
   int repetitions = 1;
   std::string dump_dir;
 };
 
 absl::Status Run(const Arguments& arguments) {
+  if (arguments.mode == "tool") return MeasureTool(arguments.tool);
   for (const auto& [mode, name] : kModes) {
     if (!arguments.mode.empty() && arguments.mode != name) continue;
     if (arguments.layers == 0 && arguments.archive.empty()) {
@@ -227,7 +246,9 @@ absl::Status Run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   cotan::testing::Arguments arguments;
   if (argc > 1) arguments.mode = argv[1];
-  if (argc > 2 && absl::EndsWith(argv[2], ".pt2")) {
+  if (arguments.mode == "tool" && argc > 2) {
+    arguments.tool = argv[2];
+  } else if (argc > 2 && absl::EndsWith(argv[2], ".pt2")) {
     arguments.archive = argv[2];
   } else if (argc > 2) {
     arguments.layers = std::atoll(argv[2]);

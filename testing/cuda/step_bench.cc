@@ -75,10 +75,9 @@ class Steps {
  public:
   static absl::StatusOr<Steps> Create(const ToolDevice& device, const StepBenchOptions& options) {
     COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(options.artifact, RecordedRuns::kMap));
-    COTAN_ASSIGN_OR_RETURN(Session session,
-                           Session::Create(program, {.kernels = &device.kernels(),
-                                                     .device = &device.device(),
-                                                     .communicator = options.communicator}));
+    COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, {.kernels = &device.kernels(),
+                                                                      .device = &device.device(),
+                                                                      .communicator = options.communicator}));
     Steps steps(std::move(session));
     COTAN_ASSIGN_OR_RETURN(steps.method_, steps.session_.FindMethod(options.method));
     COTAN_ASSIGN_OR_RETURN(steps.batches_.emplace_back(), Arguments(*program, options));

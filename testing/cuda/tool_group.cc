@@ -11,8 +11,8 @@ absl::StatusOr<std::unique_ptr<ToolGroup>> ToolGroup::Create(const ToolDevice& d
   if (&device.device() == &HostDevice()) return group;
   if (device.simulated() != nullptr) {
     group->simulated_ = std::make_unique<cuda::sim::SimNccl>(group->network_, device.simulated()->gpu());
-    COTAN_ASSIGN_OR_RETURN(group->nccl_, NcclCommunicator::Create(group->control_, device.device(),
-                                                                  &group->simulated_->table()));
+    COTAN_ASSIGN_OR_RETURN(group->nccl_,
+                           NcclCommunicator::Create(group->control_, device.device(), &group->simulated_->table()));
   } else {
     COTAN_ASSIGN_OR_RETURN(group->nccl_, NcclCommunicator::Create(group->control_, device.device()));
   }
