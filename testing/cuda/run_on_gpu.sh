@@ -15,13 +15,13 @@
 #       than 9 minutes.
 #       --device=cuda_sim rehearses all but `cotan`, the sanitizer, timelines and PyTorch's part of bench without a GPU,
 #       and of the artifacts only the small ones.
-#       cuBLASLt, cuDNN, NVRTC, NCCL and CUPTI are taken from the folders below DIR3; by default from the CUDA wheels beside
+#       cuBLASLt, cuDNN, NVRTC, NCCL and CUPTI are taken from the folders below DIR3; by default from the wheels beside
 #       the PyTorch of `python3`.
 #
 # suite      the vendor's tables; tests of the device, of sessions and of faults; `cotan` verify, run and bench of the
 #            six models, verify of the conformance corpus; exported models against PyTorch's values;
 #            //examples/digits:train against the CPU; every kernel against the reference; losses of 10 steps of every
-#            artifact against the CPU's
+#            artifact against the CPU's; a group of one rank over NCCL
 # compare    outputs of every kernel against those of the simulated GPU, bit by bit
 # sanitizer  every kernel under compute-sanitizer's memcheck; racecheck, initcheck and synccheck without library calls
 # bench      steps against PyTorch's, in turns (peers.py); PyTorch compiles the first of them beside the checks
