@@ -150,8 +150,7 @@ bool FitsRegisters(int64_t registers, int64_t elements, const Schedule& schedule
 
 // Keeps values in registers if those of all packs of a thread fit.
 void KeepIfFits(const Problem& problem, Schedule& schedule) {
-  const int64_t unit = static_cast<int64_t>(schedule.lanes) * schedule.pack;
-  const int64_t steps = CeilDiv(schedule.parts > 1 ? schedule.part_size : schedule.ReducedCount(), unit);
+  const int64_t steps = schedule.PacksPerThread();
   const int64_t elements = steps * schedule.pack;
   if (problem.num_phases < 2 || steps == 0) return;
   const int64_t of_inputs = KeptRegistersOf(problem, Keep::kInputs);
@@ -202,8 +201,8 @@ int64_t CostOf(const Problem& problem, const ScheduleOptions& options, const Sch
   const int64_t of_element = accesses * kAccessInstructions + InstructionsOf(problem, /*full_only=*/true);
   const int64_t of_part = schedule.parts > 1 ? schedule.part_size : schedule.ReducedCount();
   const int64_t visits = schedule.steps > 0 ? 1 : problem.num_phases;
-  const int64_t packs = CeilDiv(of_part, static_cast<int64_t>(schedule.lanes) * schedule.pack);
-  const int64_t loads = visits * CeilDiv(packs, schedule.steps > 0 ? kMaxKeptElements : kPacksAtATime);
+  const int64_t loads =
+      visits * CeilDiv(schedule.PacksPerThread(), schedule.steps > 0 ? kMaxKeptElements : kPacksAtATime);
   const int64_t blocks = CeilDiv(schedule.Tiles() * schedule.parts, options.processors);
   const int64_t waits = schedule.parts == 1 ? 0 : problem.num_phases - 1 + (StoresAfterPhases(problem) ? 1 : 0);
   const int64_t totals = CeilDiv(schedule.KeptPerBlock() * schedule.parts, schedule.threads);  // of a thread

@@ -76,7 +76,6 @@ struct Schedule {
   bool RenewsLane() const { return steps * pack > 16; }
   // Returns the most packs that a thread handles in a phase.
   int64_t PacksPerThread() const {
-    if (steps > 0) return steps;
     const int64_t unit = int64_t{lanes} * pack;
     return ((parts > 1 ? part_size : ReducedCount()) + unit - 1) / unit;
   }
