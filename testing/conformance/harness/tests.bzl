@@ -19,7 +19,7 @@ def mode_tests(name, golden, modes, partial_golden = False, partition_difference
             files["partition_differences"] = partition_differences
         _mode_test("%s_%s_test" % (name, mode), name, mode, files, partial_golden)
 
-def simulated_gpu_tests(name, golden, modes, partial_golden = False):
+def simulated_gpu_tests(name, golden, modes, partial_golden = False, **kwargs):
     """Makes NAME_MODE_cuda_sim_test for each mode, which runs the compiled functions on a simulated GPU.
 
     The tests need NVRTC.
@@ -29,6 +29,7 @@ def simulated_gpu_tests(name, golden, modes, partial_golden = False):
       golden: the file of recorded facts.
       modes: eager, grad, dynamic.
       partial_golden: whether cases may lack recorded facts.
+      **kwargs: of the tests.
     """
     for mode in modes:
         _mode_test(
@@ -40,6 +41,7 @@ def simulated_gpu_tests(name, golden, modes, partial_golden = False):
             extra_args = ["--device=cuda_sim"],
             shard_count = 2,
             target_compatible_with = CUDA_TOOLKIT,
+            **kwargs
         )
 
 # `files`: by flag.
