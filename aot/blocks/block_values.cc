@@ -12,6 +12,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "aot/capture/argument.h"
 #include "aot/capture/tensor_data.h"
 
@@ -26,12 +29,19 @@ T Require(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// Runs a node of a block's graph, whose values are all contiguous.
-void RunNode(const Node& node, BlockTable::Values& values) {
-  const c10::OperatorHandle op = Require(FindOperator(node.op));
+// Returns whether the op needs contiguous operands: it views them by sizes or strides that the trace had of contiguous
+// ones, or is a kernel of this project.
+bool NeedsContiguous(absl::string_view op) {
+  if (!absl::ConsumePrefix(&op, "aten::")) return true;
+  return absl::StartsWith(op, "view") || op == "_unsafe_view" || op == "as_strided" || op == "_reshape_alias";
+}
+
+// Runs a node of a block's graph.
+void RunNode(const Node& node, const c10::OperatorHandle& op, BlockTable::Values& values) {
   const std::vector<c10::Argument>& declared = op.schema().arguments();
+  const bool contiguous = NeedsContiguous(op.schema().name());
   torch::jit::Stack stack;
-  const auto tensor_of = [&](ValueId id) { return values[At(id)]; };
+  const auto tensor_of = [&](ValueId id) { return contiguous ? values[At(id)].contiguous() : values[At(id)]; };
   for (size_t i = 0; i < declared.size(); ++i) {
     stack.push_back(Require(ToIValue(node.arguments.at(i), declared[i], tensor_of)));
   }
@@ -39,7 +49,7 @@ void RunNode(const Node& node, BlockTable::Values& values) {
   size_t next = 0;
   const auto store = [&](const at::Tensor& tensor) {
     const ValueId id = node.outputs.at(next++);
-    if (id != kNoValue) values[At(id)] = tensor.contiguous();
+    if (id != kNoValue) values[At(id)] = tensor;
   };
   for (const c10::IValue& result : stack) {
     if (result.isTensor()) {
@@ -82,14 +92,18 @@ std::vector<at::Tensor> ComputeResults(const TracedBlock& block, absl::Span<cons
     const bool is_state = block.operands[i].kind == BlockOperand::Kind::kRngState;
     values[At(graph.inputs()[i].value)] = is_state ? StateAt(operands[i], slice) : operands[i].contiguous();
   }
+  auto op = block.operators.begin();
   for (const Node& node : graph.nodes()) {
-    if (IsReady(node, values)) RunNode(node, values);
+    if (IsReady(node, values)) RunNode(node, *op, values);
+    ++op;
   }
   std::vector<at::Tensor> results;
   for (const GraphOutput& output : graph.outputs()) {
     if (IsGradient(output)) continue;
     const at::Tensor& value = values[At(output.value)];
-    results.push_back(at::empty_strided(value.sizes(), block.strides[results.size()], value.options()).copy_(value));
+    const std::vector<int64_t>& strides = block.strides[results.size()];
+    const bool has_strides = value.strides() == strides;
+    results.push_back(has_strides ? value : at::empty_strided(value.sizes(), strides, value.options()).copy_(value));
   }
   return results;
 }
@@ -100,14 +114,16 @@ std::vector<at::Tensor> ComputeGradients(const TracedBlock& block, absl::Span<co
   for (size_t i = 0; i < tangents.size(); ++i) {
     values[At(graph.inputs()[block.operands.size() + i].value)] = tangents[i].contiguous();
   }
+  auto op = block.operators.begin();
   for (const Node& node : graph.nodes()) {
     bool is_known = true;
     for (const ValueId id : node.outputs) is_known = is_known && (id == kNoValue || values[At(id)].defined());
-    if (!is_known) RunNode(node, values);
+    if (!is_known) RunNode(node, *op, values);
+    ++op;
   }
   std::vector<at::Tensor> gradients;
   for (const GraphOutput& output : graph.outputs()) {
-    if (IsGradient(output) && output.value != kNoValue) gradients.push_back(values[At(output.value)].clone());
+    if (IsGradient(output) && output.value != kNoValue) gradients.push_back(values[At(output.value)].contiguous());
   }
   values.clear();
   return gradients;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "aot/aotautograd/tracer.h"
 #include "aot/aotautograd/undefined_tangents.h"
+#include "aot/capture/argument.h"
 #include "aot/capture/proxy_tensor.h"
 #include "aot/capture/real_scope.h"
 #include "aot/capture/recorder.h"
@@ -180,6 +181,10 @@ absl::StatusOr<TracedBlock> TraceBlock(const TensorFunction& body, absl::Span<co
   }
   COTAN_RETURN_IF_ERROR(CheckOutputs(block.traced));
   RemoveGradientMarkers(block.traced.graph);
+  for (const Node& node : block.traced.graph.nodes()) {
+    COTAN_ASSIGN_OR_RETURN(c10::OperatorHandle found, FindOperator(node.op));
+    block.operators.push_back(std::move(found));
+  }
   const auto is_parameter = [](const ModuleState& state) { return state.role == serialization::State::PARAMETER; };
   FindOperands(static_cast<size_t>(std::count_if(states.begin(), states.end(), is_parameter)), block);
   COTAN_RETURN_IF_ERROR(FindResults(block));

@@ -5,6 +5,7 @@
 #define COTAN_AOT_BLOCKS_TRACED_BLOCK_H_
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -31,14 +32,15 @@ struct BlockOperand {
 // A block as one function. Its results are the outputs of the graph that are not gradients, in order: the new contents
 // of states that it writes, then the defined tensors that the body returns.
 struct TracedBlock {
-  TracedProgram traced;                       // a joint graph, or an inference graph if nothing requires grad
-  std::vector<BlockOperand> operands;         // in the order of the graph's inputs, without tangents
-  std::vector<at::Tensor> constants;          // captured tensors, real
-  std::vector<size_t> written_states;         // by result, as many as there are
-  std::vector<bool> is_differentiable;        // by result
-  std::vector<std::vector<int64_t>> strides;  // by result
-  std::vector<size_t> gradient_operands;      // by gradient: the operand
-  std::vector<bool> is_empty;                 // by tensor that the body returns: it is undefined, and no result
+  TracedProgram traced;                        // a joint graph, or an inference graph if nothing requires grad
+  std::vector<c10::OperatorHandle> operators;  // of the graph's nodes
+  std::vector<BlockOperand> operands;          // in the order of the graph's inputs, without tangents
+  std::vector<at::Tensor> constants;           // captured tensors, real
+  std::vector<size_t> written_states;          // by result, as many as there are
+  std::vector<bool> is_differentiable;         // by result
+  std::vector<std::vector<int64_t>> strides;   // by result
+  std::vector<size_t> gradient_operands;       // by gradient: the operand
+  std::vector<bool> is_empty;                  // by tensor that the body returns: it is undefined, and no result
 
   size_t num_results() const { return is_differentiable.size(); }
 };

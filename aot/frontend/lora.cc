@@ -94,7 +94,7 @@ absl::Status FreezeExcept(const std::vector<std::string>& trained, std::vector<M
     if (state.role != State::PARAMETER) continue;
     bool is_trained = false;
     for (size_t p = 0; p < trained.size(); ++p) {
-      if (!Matches(trained[p], state.name)) continue;
+      if (!Matches(trained[p], state)) continue;
       matched[p] = true;
       is_trained = true;
     }

@@ -2,7 +2,10 @@
 
 #include "aot/references/reference.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/from_blob.h>
 #include <fnmatch.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adam.h>
@@ -10,20 +13,22 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "aot/capture/tensor_data.h"
 #include "aot/references/cancellation.h"
 #include "base/dtype.h"
 
 namespace cotan::aot {
 namespace {
-
-using torch::optim::OptimizerParamGroup;
 
 // Returns the parameter group: 0 is the default group, i + 1 is config.groups[i].
 size_t GroupOf(const OptimizerConfig& config, const std::string& name) {
@@ -56,85 +61,127 @@ Options AdamOf(const AdamOptions& o) {
   return Options(o.lr).betas({o.beta1, o.beta2}).eps(o.eps).weight_decay(o.weight_decay).amsgrad(o.amsgrad);
 }
 
-// Returns LibTorch's optimizer for `members`, the parameters by group.
-std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const OptimizerConfig& config,
-                                                       std::vector<std::vector<at::Tensor>> members) {
-  const auto groups = [&](auto options_of) {
-    std::vector<OptimizerParamGroup> result;
-    for (size_t g = 0; g < members.size(); ++g) {
-      if (!members[g].empty()) result.emplace_back(members[g], options_of(OptionsOf(config, g)));
-    }
-    return result;
-  };
-  if (const auto* sgd = std::get_if<SgdOptions>(&config.options)) {
-    return std::make_unique<torch::optim::SGD>(
-        groups([](const OptimizerOptions& o) {
-          return std::make_unique<torch::optim::SGDOptions>(SgdOf(std::get<SgdOptions>(o)));
-        }),
-        SgdOf(*sgd));
+// Returns LibTorch's optimizer of one tensor.
+std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const OptimizerOptions& options, at::Tensor tensor) {
+  std::vector<at::Tensor> parameters{std::move(tensor)};
+  if (const auto* sgd = std::get_if<SgdOptions>(&options)) {
+    return std::make_unique<torch::optim::SGD>(std::move(parameters), SgdOf(*sgd));
   }
-  const AdamOptions& adam = std::get<AdamOptions>(config.options);
+  const AdamOptions& adam = std::get<AdamOptions>(options);
   if (adam.decoupled_weight_decay) {
-    return std::make_unique<torch::optim::AdamW>(groups([](const OptimizerOptions& o) {
-                                                   return std::make_unique<torch::optim::AdamWOptions>(
-                                                       AdamOf<torch::optim::AdamWOptions>(std::get<AdamOptions>(o)));
-                                                 }),
-                                                 AdamOf<torch::optim::AdamWOptions>(adam));
+    return std::make_unique<torch::optim::AdamW>(std::move(parameters), AdamOf<torch::optim::AdamWOptions>(adam));
   }
-  return std::make_unique<torch::optim::Adam>(
-      groups([](const OptimizerOptions& o) {
-        return std::make_unique<torch::optim::AdamOptions>(AdamOf<torch::optim::AdamOptions>(std::get<AdamOptions>(o)));
-      }),
-      AdamOf<torch::optim::AdamOptions>(adam));
+  return std::make_unique<torch::optim::Adam>(std::move(parameters), AdamOf<torch::optim::AdamOptions>(adam));
 }
+
+// Makes LibTorch compute in this thread. Others spin while they wait for small tensors.
+class OneThread {
+ public:
+  OneThread() : threads_(at::get_num_threads()) { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(threads_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int threads_;
+};
 
 // A parameter that a step updates.
 struct Stepped {
   std::string name;
-  at::Tensor tensor;  // initial value; grad() is the recorded gradient
+  const TensorData& initial;
+  const TensorData& gradient;  // of the reference run
 };
 
-// Returns the parameters with a gradient, at their initial values.
+// Returns the parameters with a gradient.
 std::vector<Stepped> SteppedParameters(const TracedProgram& traced) {
+  absl::flat_hash_map<absl::string_view, const TensorData*> initial;
+  for (const TracedState& state : traced.states) initial.try_emplace(state.name, &state.initial);
   std::vector<Stepped> stepped;
   size_t next_gradient = 0;
   for (const GraphOutput& output : traced.graph.outputs()) {
     if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
     const TensorData& gradient = traced.reference.gradients[next_gradient++];
-    for (const TracedState& state : traced.states) {
-      if (state.name != output.name) continue;
-      at::Tensor tensor = FromTensorData(state.initial).requires_grad_(true);
-      tensor.mutable_grad() = FromTensorData(gradient);
-      stepped.push_back({state.name, std::move(tensor)});
-    }
+    const auto state = initial.find(output.name);
+    if (state != initial.end()) stepped.push_back({output.name, *state->second, gradient});
   }
   return stepped;
 }
 
-// Clips the gradients and runs one optimizer step in place.
-void Step(const OptimizerConfig& config, const std::vector<Stepped>& parameters) {
-  std::vector<at::Tensor> all;
-  std::vector<std::vector<at::Tensor>> members(config.groups.size() + 1);
-  for (const Stepped& parameter : parameters) {
-    all.push_back(parameter.tensor);
-    members[GroupOf(config, parameter.name)].push_back(parameter.tensor);
-  }
-  if (config.clip_value.has_value()) torch::nn::utils::clip_grad_value_(all, *config.clip_value);
-  if (config.clip_norm.has_value()) torch::nn::utils::clip_grad_norm_(all, *config.clip_norm);
-  for (size_t g = 0; g < members.size(); ++g) {
-    if (!Maximizes(OptionsOf(config, g))) continue;
-    for (at::Tensor& tensor : members[g]) tensor.mutable_grad().neg_();
-  }
-  MakeOptimizer(config, std::move(members))->step();
+// Parameters of one group and dtype. The optimizers are elementwise, so that one tensor stands for all of them:
+// LibTorch calls some ten ops for each tensor, which take longer than small ones do.
+struct Bucket {
+  size_t group = 0;
+  int64_t numel = 0;
+  std::vector<size_t> members = {};
+  at::Tensor tensor = {};  // elements of the members, with gradients
+};
+
+// Returns a one-dimensional tensor without memory of its own.
+at::Tensor Borrowed(const TensorData& data) {
+  const at::TensorOptions options(ToScalarType(data.dtype));
+  const auto numel = static_cast<int64_t>(data.bytes.size() / options.dtype().itemsize());
+  return at::from_blob(const_cast<char*>(data.bytes.data()), {numel}, options);
 }
 
-double LargestGradient(const std::vector<Stepped>& parameters) {
-  double largest = 0;
-  for (const Stepped& parameter : parameters) {
-    const at::Tensor& gradient = parameter.tensor.grad();
-    if (gradient.numel() > 0) largest = std::max(largest, gradient.abs().max().item<double>());
+// Copies the members' values and gradients.
+void Fill(const std::vector<Stepped>& parameters, Bucket& bucket) {
+  std::vector<at::Tensor> values, gradients;
+  for (const size_t member : bucket.members) {
+    values.push_back(Borrowed(parameters[member].initial));
+    gradients.push_back(Borrowed(parameters[member].gradient));
   }
+  bucket.tensor = at::cat(values).requires_grad_(true);
+  bucket.tensor.mutable_grad() = at::cat(gradients);
+}
+
+// Returns buckets with all parameters, each of at most kBucketElements elements, or of one parameter.
+std::vector<Bucket> Buckets(const OptimizerConfig& config, const std::vector<Stepped>& parameters) {
+  constexpr int64_t kBucketElements = int64_t{1} << 14;  // in the cache
+  std::vector<Bucket> buckets;
+  std::map<std::pair<size_t, DType>, size_t> open;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const size_t group = GroupOf(config, parameters[i].name);
+    const TensorData& initial = parameters[i].initial;
+    const int64_t numel = Borrowed(initial).numel();
+    const auto [entry, is_new] = open.try_emplace({group, initial.dtype}, buckets.size());
+    if (is_new || buckets[entry->second].numel + numel > kBucketElements) {
+      entry->second = buckets.size();
+      buckets.push_back({.group = group});
+    }
+    Bucket& bucket = buckets[entry->second];
+    bucket.members.push_back(i);
+    bucket.numel += numel;
+  }
+  for (Bucket& bucket : buckets) Fill(parameters, bucket);
+  return buckets;
+}
+
+// Clips the gradients of all parameters.
+void Clip(const OptimizerConfig& config, const std::vector<Bucket>& buckets) {
+  std::vector<at::Tensor> all;
+  for (const Bucket& bucket : buckets) all.push_back(bucket.tensor);
+  if (config.clip_value.has_value()) torch::nn::utils::clip_grad_value_(all, *config.clip_value);
+  if (config.clip_norm.has_value()) torch::nn::utils::clip_grad_norm_(all, *config.clip_norm);
+}
+
+// Runs one optimizer step in place. Returns the largest gradient.
+double Step(const OptimizerOptions& options, const Bucket& bucket) {
+  at::Tensor gradient = bucket.tensor.grad();
+  const double largest = gradient.numel() == 0 ? 0 : gradient.abs().max().item<double>();
+  if (Maximizes(options)) gradient.neg_();
+  MakeOptimizer(options, bucket.tensor)->step();
   return largest;
+}
+
+// Stores the members' values by number.
+void Store(const std::vector<Stepped>& parameters, const Bucket& bucket, std::vector<TensorData>& contents) {
+  const auto* next = static_cast<const char*>(bucket.tensor.const_data_ptr());
+  for (const size_t member : bucket.members) {
+    const TensorData& initial = parameters[member].initial;
+    contents[member] = {initial.dtype, initial.sizes, std::string(next, initial.bytes.size())};
+    next += initial.bytes.size();
+  }
 }
 
 // Returns how far a first step can move an element whose gradient is a rounding error.
@@ -159,13 +206,20 @@ std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced) {
 
 std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced, const OptimizerConfig& config) {
   std::vector<ExpectedState> expected = ExpectedAfterRun(traced);
-  const std::vector<Stepped> stepped = SteppedParameters(traced);
-  Step(config, stepped);
-  const double largest_gradient = LargestGradient(stepped);
-  for (const Stepped& parameter : stepped) {
-    TensorData content = ToTensorData(parameter.tensor);
-    const double slack = StepSlack(OptionsOf(config, GroupOf(config, parameter.name)), content.dtype, largest_gradient);
-    expected.push_back({parameter.name, std::move(content), slack});
+  const OneThread one_thread;
+  const std::vector<Stepped> parameters = SteppedParameters(traced);
+  const std::vector<Bucket> buckets = Buckets(config, parameters);
+  Clip(config, buckets);
+  double largest_gradient = 0;
+  std::vector<TensorData> contents(parameters.size());
+  for (const Bucket& bucket : buckets) {
+    largest_gradient = std::max(largest_gradient, Step(OptionsOf(config, bucket.group), bucket));
+    Store(parameters, bucket, contents);
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters[i].name;
+    const double slack = StepSlack(OptionsOf(config, GroupOf(config, name)), contents[i].dtype, largest_gradient);
+    expected.push_back({name, std::move(contents[i]), slack});
   }
   return expected;
 }

@@ -5,6 +5,11 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/optim/adam.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
 
 #include "aot/capture/tensor_data.h"
 #include "aot/ir/text.h"
@@ -84,6 +89,54 @@ TEST(ReferenceTest, AdamMovesByTheLearningRateAtFirst) {
   AdamOptions up{.lr = 0.01};
   up.maximize = true;
   EXPECT_NEAR(ValueOf(ExpectedAfterStep(Program(), {up, {}, {}, {}}), "a"), 1.01, 1e-6);
+}
+
+// Parameters are stepped together; the first two are too large for that.
+TEST(ReferenceTest, ParametersStepAsEachDoesAlone) {
+  at::manual_seed(1);
+  TracedProgram traced;
+  traced.graph = *ParseGraph(R"(graph @step {
+  %0: f32[10000] = parameter 0 "a"
+  %1: f32[10000] = parameter 1 "b"
+  %2: f64[3] = parameter 2 "c"
+  %3: f32[2, 3] = parameter 3 "d"
+  %4: f32[] = parameter 4 "e"
+  %5: f32[0] = parameter 5 "f"
+  user_output 0 "loss" = %4
+  gradient 0 "a" = %0
+  gradient 1 "b" = %1
+  gradient 2 "c" = %2
+  gradient 3 "d" = %3
+  gradient 4 "e" = %4
+  gradient 5 "f" = %5
+}
+)");
+  OptimizerConfig config{AdamOptions{.lr = 0.1, .weight_decay = 0.01}, {}, {}, {}};
+  config.groups.push_back({{"d"}, AdamOptions{.lr = 0.5, .maximize = true}});
+  const std::vector<at::Tensor> values{at::randn({10000}), at::randn({10000}), at::randn({3}, at::kDouble),
+                                       at::randn({2, 3}),  at::randn({}),      at::randn({0})};
+  const std::string names = "abcdef";
+  std::vector<at::Tensor> expected;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const at::Tensor gradient = at::randn_like(values[i]);
+    traced.states.push_back(
+        {names.substr(i, 1), serialization::State::PARAMETER, ToTensorData(values[i]), true, true, {}});
+    traced.reference.gradients.push_back(ToTensorData(gradient));
+    at::Tensor alone = values[i].clone().requires_grad_(true);
+    const bool in_group = names[i] == 'd';
+    alone.mutable_grad() = in_group ? -gradient : gradient;
+    torch::optim::Adam({alone}, torch::optim::AdamOptions(in_group ? 0.5 : 0.1).weight_decay(in_group ? 0 : 0.01))
+        .step();
+    expected.push_back(alone.detach());
+  }
+  const std::vector<ExpectedState> after = ExpectedAfterStep(traced, config);
+  ASSERT_EQ(after.size(), values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(after[i].state, names.substr(i, 1));
+    const at::Tensor content = FromTensorData(after[i].content);
+    EXPECT_EQ(content.sizes(), values[i].sizes());
+    EXPECT_TRUE(at::allclose(content, expected[i], /*rtol=*/1e-6, /*atol=*/1e-7)) << names[i];
+  }
 }
 
 }  // namespace

@@ -3,14 +3,16 @@
 # usage: compile_time_test.sh COMPILE_TIME COMPILE
 # Checks that 48 layers of one distinct block, declared, with a key or found, compile in at most 1.5 times the processor
 # time of 2, as whole processes of the library and of the compile tool, and that the program does not grow as its layers
-# do. Tests run side by side, so a measurement has three tries.
+# do. With reference runs, which run the model, the limit is 1.6. Tests run side by side, so a measurement has three
+# tries.
 set -euo pipefail
 program=$PWD/$1 tool=$PWD/$2
 cd "$TEST_TMPDIR"
 
-# Whether the ratio in the line with the words $1 is.
+# Whether the ratio in the line with the words $1 is, or is at most $2.
 is_ratio_within_limits() {
-  awk -v words="$1" 'index($0, words) { ratio = $(NF - 3) } END { exit !(ratio > 0.9 && ratio <= 1.5) }'
+  awk -v words="$1" -v most="${2:-1.5}" \
+    'index($0, words) { ratio = $(NF - 3) } END { exit !(ratio > 0.9 && ratio <= most) }'
 }
 
 # Whether the tool is.
@@ -18,7 +20,7 @@ is_tool_within_limits() {
   local out
   out=$("$program" tool "$tool")
   echo "$out"
-  is_ratio_within_limits "tool " <<< "$out"
+  is_ratio_within_limits "tool " <<< "$out" && is_ratio_within_limits "verified " 1.6 <<< "$out"
 }
 
 # Whether the mode $1 is within the limits.

@@ -308,6 +308,33 @@ TensorMap ReadFile(const std::string& path) {
   return tensors;
 }
 
+// Its first matrix is that of the head as well.
+struct Tied : nn::Module {
+  Tied() : words(register_module("words", nn::Linear(nn::LinearOptions(kWidth, kWidth).bias(false)))) {
+    q_proj = register_module("q_proj", nn::Linear(kWidth, kWidth));
+    head = register_parameter("head", words->weight);
+  }
+  torch::Tensor forward(torch::Tensor x) { return at::linear(q_proj(words(x)), head); }
+  nn::Linear words, q_proj{nullptr};
+  torch::Tensor head;
+};
+
+TEST(LoraStatesTest, ATiedParameterIsChosenByEachOfItsNames) {
+  for (const std::string name : {"head", "words.weight"}) {
+    aot::CompileOptions options = Options({"q_proj"});
+    options.module.lora.trained = {name};
+    options.loss.targets = {Input(2, 0)};
+    const auto model =
+        aot::CompileModule(aot::AdaptFactory([] { return std::make_shared<Tied>(); }), {Input(2, 0)}, options);
+    ASSERT_TRUE(model.ok()) << model.status();
+    Session session = MakeSession(*model);
+    TensorMap before = StatesOf(session);
+    ASSERT_TRUE(session.Run("train_step", Arguments({Input(2, 1), Input(2, 2)})).ok());
+    TensorMap after = StatesOf(session);
+    EXPECT_FALSE(after.at("head").equal(before.at("head"))) << name;
+  }
+}
+
 // A trained session and its state.
 class LoraExportTest : public ::testing::Test {
  protected:

@@ -6,9 +6,10 @@
 #   testing/fuzz/run.sh [OPTION ...] --all SECONDS [FLAG ...]  all targets, SECONDS each
 #   testing/fuzz/run.sh --table                                fuzzes nothing
 #
-#   --jobs=N   N processes at the same time, which exchange inputs; else 1
-#   --built    runs the fuzzers as they are; builds nothing
-#   FLAG       libFuzzer's: -runs=10000000 (of each process), -max_total_time=SECONDS, -detect_leaks=1
+#   --jobs=N              N processes at the same time, which exchange inputs; else 1
+#   --without-sanitizers  libFuzzer only: many more executions in the same time, for what a target checks by itself
+#   --built               runs the fuzzers as they are; builds nothing
+#   FLAG                  libFuzzer's: -runs=10000000 (of each process), -max_total_time=SECONDS, -detect_leaks=1
 #
 # $COTAN_FUZZ_FOLDER, or /tmp/cotan_fuzz, keeps in NAME the inputs with new coverage, the crashes, and the output of the
 # last run, and in runs.tsv a line for each run. The table has the executions of all runs in it. The exit status is 1 if
@@ -24,11 +25,11 @@ fail() {
   exit 2
 }
 
-# Prints the rows of the table: executions of all runs, the most edges of one, and failures.
+# Prints the rows of the table: executions of all runs, those under sanitizers, the most edges of one run, and failures.
 table() {
   [[ -e $runs ]] || return 0
-  echo "| target | executions | edges reached | found |"
-  echo "|---|---|---|---|"
+  echo "| target | executions | under sanitizers | edges reached | found |"
+  echo "|---|---|---|---|---|"
   awk -F '\t' '
     function grouped(number, text) {
       for (text = ""; length(number) > 3; number = substr(number, 1, length(number) - 3))
@@ -37,14 +38,16 @@ table() {
     }
     {
       executions[$2] += $4
+      if ($7 != "without") sanitized[$2] += $4
       if ($5 > edges[$2]) edges[$2] = $5
       found[$2] += $6
       last[$2] = $1
     }
     END {
       for (name in executions) {
-        printf "| `%s` | %s, the last on %s | %s | %s |\n", name, grouped(sprintf("%.0f", executions[name])), last[name],
-            grouped(sprintf("%.0f", edges[name])), found[name] == 0 ? "nothing" : found[name] " failures"
+        printf "| `%s` | %s, the last on %s | %s | %s | %s |\n", name, grouped(sprintf("%.0f", executions[name])),
+            last[name], grouped(sprintf("%.0f", sanitized[name])), grouped(sprintf("%.0f", edges[name])),
+            found[name] == 0 ? "nothing" : found[name] " failures"
       }
     }' "$runs" | sort
 }
@@ -124,18 +127,20 @@ fuzz() {
   edges=$(cat "$folder"/output.[0-9]* | grep -o 'cov: [0-9]*' | sort -k 2 -n | tail -n 1 || true)
   executions=$(cat "$folder"/output.[0-9]* |
     awk '$1 == "stat::number_of_executed_units:" { sum += $2 } END { printf "%.0f\n", sum }')
-  printf '%s\t%s\t%d\t%s\t%s\t%s\n' "$(date -u +%F)" "$name" "$((SECONDS - begin))" "$executions" \
-    "${edges#cov: }" "$found" >> "$runs"
+  printf '%s\t%s\t%d\t%s\t%s\t%s\t%s\n' "$(date -u +%F)" "$name" "$((SECONDS - begin))" "$executions" \
+    "${edges#cov: }" "$found" "$sanitizers" >> "$runs"
   return "$failed"
 }
 
 jobs=1
+sanitizers=with
 is_built=
 is_interrupted=
 targets=()
 while (($#)) && ((${#targets[@]} == 0)); do
   case $1 in
     --jobs=*) jobs=${1#--jobs=} ;;
+    --without-sanitizers) sanitizers=without ;;
     --built) is_built=1 ;;
     --table)
       table
@@ -156,11 +161,13 @@ done
 ((${#targets[@]})) || fail "a target is missing"
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs needs a number of processes"
 
+config=fuzz
+[[ $sanitizers == with ]] || config=fuzz_coverage
 mkdir -p "$root"
 set_environment
 result=0
 for target in "${targets[@]}"; do
-  if [[ -z $is_built ]] && ! ./bazelw build --config=fuzz "//testing/fuzz:${target}_fuzzer" < /dev/null; then
+  if [[ -z $is_built ]] && ! ./bazelw build --config="$config" "//testing/fuzz:${target}_fuzzer" < /dev/null; then
     echo "$target: not built." >&2
     result=1
     continue
