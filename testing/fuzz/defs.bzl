@@ -33,15 +33,16 @@ def fuzz_target(name, deps, runs = 10000, size = "medium", tags = [], data = [],
         torch_cc_library(pch = pch, **library)
     else:
         native.cc_library(**library)
+    corpus = native.glob(["corpus/%s/**" % name], allow_empty = True)
+    env = {"COTAN_FUZZ_RUNS": str(runs)}
+    if corpus:
+        env["COTAN_FUZZ_CORPUS"] = "testing/fuzz/corpus/" + name
     native.cc_test(
         name = name + "_fuzz_test",
         size = size,
         srcs = ["fuzz_test.cc"],
-        data = native.glob(["corpus/%s/**" % name], allow_empty = True),
-        env = {
-            "COTAN_FUZZ_CORPUS": "testing/fuzz/corpus/" + name,
-            "COTAN_FUZZ_RUNS": str(runs),
-        },
+        data = corpus,
+        env = env,
         tags = tags,
         visibility = ["//testing/sanitize:__pkg__"],
         deps = [

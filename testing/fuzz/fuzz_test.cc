@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,8 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -67,21 +70,31 @@ class LastInput {
 };
 
 bool RunInputInTime(const std::string& input) {
+  static LastInput last_input;
+  last_input.Set(input);
   const itimerval limit = {{0, 0}, {kMaxSeconds, 0}};
   setitimer(ITIMER_PROF, &limit, nullptr);
   return RunInput(input);
 }
 
-// Returns the files below the folder COTAN_FUZZ_CORPUS, which may be absent.
-std::vector<std::string> CorpusInputs() {
-  std::vector<std::string> inputs;
+struct CorpusInput {
+  std::string path;
+  std::string bytes;
+};
+
+// Returns the files below the folder COTAN_FUZZ_CORPUS, of which there is at least one. None if it is not set: the
+// target has no corpus.
+std::vector<CorpusInput> CorpusInputs() {
+  std::vector<CorpusInput> inputs;
   const char* const folder = std::getenv("COTAN_FUZZ_CORPUS");
-  if (folder == nullptr || !std::filesystem::exists(folder)) return inputs;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+  if (folder == nullptr) return inputs;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error)) {
     if (!entry.is_regular_file()) continue;
     std::ifstream file(entry.path(), std::ios::binary);
-    inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    inputs.push_back({entry.path().string(), {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
   }
+  EXPECT_FALSE(inputs.empty()) << "COTAN_FUZZ_CORPUS: no files in " << folder << " " << error.message();
   return inputs;
 }
 
@@ -92,20 +105,21 @@ TEST(FuzzTest, SeedsAreAccepted) {
 }
 
 TEST(FuzzTest, TheCorpusIsSafe) {
-  for (const std::string& input : CorpusInputs()) RunInputInTime(input);
+  for (const CorpusInput& input : CorpusInputs()) {
+    std::fprintf(stderr, "%s\n", input.path.c_str());  // the last one is the input of a crash
+    RunInputInTime(input.bytes);
+  }
 }
 
 TEST(FuzzTest, MutatedInputsAreSafe) {
   std::mt19937_64 random(TestSeed());
   std::vector<std::string> pool = SeedInputs();
-  for (std::string& input : CorpusInputs()) pool.push_back(std::move(input));
+  for (CorpusInput& input : CorpusInputs()) pool.push_back(std::move(input.bytes));
   const size_t num_originals = pool.size();
   const int runs = NumRuns();
-  LastInput last_input;
   int accepted = 0;
   for (int run = 0; run < runs; ++run) {
     std::string input = MutateInput(pool[random() % pool.size()], random);
-    last_input.Set(input);
     if (!RunInputInTime(input)) continue;
     ++accepted;
     if (input.size() > kMaxInputBytes) continue;
