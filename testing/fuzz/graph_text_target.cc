@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Parses the text of graphs: an accepted one is printed and parsed as the same text again.
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "aot/ir/graph.h"
