@@ -114,6 +114,8 @@ double SumRate(int ranks, int64_t elements) {
 }
 
 absl::Status Run() {
+  if (absl::GetFlag(FLAGS_exchanges) < 1) return absl::InvalidArgumentError("--exchanges has to be at least 1");
+  if (absl::GetFlag(FLAGS_at_once) < 1) return absl::InvalidArgumentError("--at_once has to be at least 1");
   COTAN_ASSIGN_OR_RETURN(const auto communicator, MpiCommunicator::Create());
   const bool speaks = communicator->rank() == 0;
   for (const std::string& text : absl::GetFlag(FLAGS_kilobytes)) {
