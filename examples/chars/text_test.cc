@@ -16,7 +16,9 @@ namespace cotan::chars {
 namespace {
 
 TEST(ReadTextTest, MissingAndShortFilesAreNamed) {
-  EXPECT_EQ(ReadText("/no/such/file", 1).status().code(), absl::StatusCode::kNotFound);
+  const absl::Status missing = ReadText("/no/such/file", 1).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(missing.message(), ::testing::HasSubstr("/no/such/file"));
   const std::string path = absl::StrCat(::testing::TempDir(), "/short.txt");
   std::ofstream(path) << "abc";
   const absl::Status status = ReadText(path, 4).status();
