@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
 namespace cotan::digits {
@@ -80,6 +82,16 @@ absl::Status Set(int found, TrainOptions& options) {
   }
 }
 
+// Returns the error of a word that getopt_long() does not accept. It has set `optopt` if the word begins with an option
+// that exists.
+absl::Status Refusal(absl::string_view word) {
+  if (absl::StartsWith(word, "--") && optopt != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", word, "' has a value, which this option does not take; see --help"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("there is no option '", word, "'; see --help"));
+}
+
 }  // namespace
 
 const char* TrainUsage() {
@@ -98,17 +110,16 @@ const char* TrainUsage() {
 
 absl::StatusOr<TrainOptions> ParseTrainOptions(int argc, char** argv) {
   TrainOptions options;
-  optind = 0;  // starts from the first argument, with GNU's extensions
+  optind = 0;  // starts from the first argument
   opterr = 0;  // prints nothing
   while (true) {
     const int at = optind == 0 ? 1 : optind;
-    // The leading ':' distinguishes a missing value from an unknown option.
-    const int found = getopt_long(argc, argv, ":", kOptions, nullptr);
+    // With '+' it ends at a word that is not an option, so that argv[at] is the word it reads; with ':' it
+    // distinguishes a missing value from an unknown option.
+    const int found = getopt_long(argc, argv, "+:", kOptions, nullptr);
     if (found == -1) break;
     if (found == ':') return absl::InvalidArgumentError(absl::StrCat("'", argv[at], "' needs a value; see --help"));
-    if (found == '?') {
-      return absl::InvalidArgumentError(absl::StrCat("there is no option '", argv[at], "'; see --help"));
-    }
+    if (found == '?') return Refusal(argv[at]);
     COTAN_RETURN_IF_ERROR(Set(found, options));
   }
   if (optind < argc) {

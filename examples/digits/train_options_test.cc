@@ -53,7 +53,10 @@ TEST(TrainOptionsTest, AreRefusedWithTheirName) {
   EXPECT_THAT(ErrorOf({"--threads=3000000000"}), HasSubstr("--threads=3000000000"));
   EXPECT_THAT(ErrorOf({"--train_images=0"}), HasSubstr("at least 1"));
   EXPECT_THAT(ErrorOf({"--resume"}), HasSubstr("--resume needs --checkpoint"));
+  EXPECT_THAT(ErrorOf({"--resume=1"}), HasSubstr("'--resume=1' has a value, which this option does not take"));
   EXPECT_THAT(ErrorOf({"digits"}), HasSubstr("unexpected argument 'digits'"));
+  EXPECT_THAT(ErrorOf({"digits", "--bogus"}), HasSubstr("unexpected argument 'digits'"));
+  EXPECT_THAT(ErrorOf({"--threads", "2", "--bogus"}), HasSubstr("there is no option '--bogus'"));
 }
 
 }  // namespace
