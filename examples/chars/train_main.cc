@@ -7,7 +7,6 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "examples/chars/sizes.h"
@@ -51,7 +50,7 @@ absl::StatusOr<std::string> FileOr(const std::string& user_path, const char* arg
 absl::Status TrainSteps(Writer& writer, absl::string_view text, int64_t first, int64_t end) {
   if (first >= end) return absl::OkStatus();
   constexpr double kDecay = 0.95;  // of the running mean that the bar shows
-  training::ProgressBar bar(stdout, "training", end);
+  training::ProgressBar bar(stdout, "training", end, /*done=*/first);
   double mean = 0;
   std::string note;
   for (int64_t step = first; step < end && !Interrupted(); ++step) {

@@ -60,7 +60,7 @@ class Progress {
 absl::StatusOr<int64_t> TrainEpoch(Trainer& trainer, const DigitImages& images, int64_t step) {
   const int64_t steps = Trainer::StepsPerEpoch(images);
   const int64_t epoch = step / steps;
-  training::ProgressBar bar(stdout, absl::StrCat("epoch ", epoch + 1), steps);
+  training::ProgressBar bar(stdout, absl::StrCat("epoch ", epoch + 1), steps, /*done=*/step - epoch * steps);
   Progress progress;
   while (step < (epoch + 1) * steps && !Interrupted()) {
     COTAN_ASSIGN_OR_RETURN(const StepResult result, trainer.Train(images, step++));
