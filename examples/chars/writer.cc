@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/dtype.h"
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "examples/chars/sizes.h"
@@ -13,6 +15,17 @@
 #include "kernels/cpu/register_cpu.h"
 
 namespace cotan::chars {
+namespace {
+
+// Returns `result` on the host. InvalidArgument: it is not logits of a batch.
+absl::StatusOr<Tensor> LogitsOf(const Tensor& result) {
+  const int64_t sizes[] = {kBatch * kContext, kVocabulary};
+  if (result.dtype() == DType::kFloat32 && result.sizes() == absl::MakeConstSpan(sizes)) return result.ToHost();
+  return absl::InvalidArgumentError(absl::StrCat("logits are ", result.ToString(), " instead of f32[", sizes[0], ",",
+                                                 sizes[1], "]; compile examples/chars without --precision"));
+}
+
+}  // namespace
 
 absl::StatusOr<Writer> Writer::Create(const std::string& artifact, int threads) {
   Writer writer;
@@ -56,9 +69,10 @@ absl::StatusOr<std::string> Writer::Continue(absl::string_view prompt, int64_t c
     int64_t* row = inputs_.data<int64_t>();
     for (size_t t = 0; t < seen; ++t) row[t] = static_cast<uint8_t>(context[t]);
     COTAN_RETURN_IF_ERROR(session_->Run(eval_, {inputs_}, absl::MakeSpan(eval_results_)));
-    const float* logits = eval_results_[0].data<float>() + (seen - 1) * kVocabulary;
+    COTAN_ASSIGN_OR_RETURN(const Tensor logits, LogitsOf(eval_results_[0]));
+    const float* last = logits.data<float>() + (seen - 1) * kVocabulary;
     const float uniform = UniformFloat(Philox(seed, static_cast<uint64_t>(i)).lane[0]);
-    text += static_cast<char>(Sample(absl::MakeConstSpan(logits, kVocabulary), temperature, uniform));
+    text += static_cast<char>(Sample(absl::MakeConstSpan(last, kVocabulary), temperature, uniform));
   }
   return text;
 }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/dtype.h"
 #include "base/status_macros.h"
 #include "runtime/training/shuffle.h"
 
@@ -43,8 +45,7 @@ absl::StatusOr<StepResult> Trainer::Train(const DigitImages& images, int64_t ste
   COTAN_RETURN_IF_ERROR(session_->Run(train_step_, {loaded.inputs, loaded.labels}, absl::MakeSpan(step_results_)));
   StepResult result;
   COTAN_ASSIGN_OR_RETURN(result.loss, step_results_[1].Item<float>());
-  COTAN_ASSIGN_OR_RETURN(const Tensor logits, step_results_[0].ToHost());
-  result.score = ScoreOf(logits);
+  COTAN_ASSIGN_OR_RETURN(result.score, ScoreOf(step_results_[0], static_cast<int64_t>(order.size())));
   return result;
 }
 
@@ -61,8 +62,8 @@ absl::StatusOr<Score> Trainer::Evaluate(const DigitImages& images) {
     std::iota(order.begin(), order.end(), first);
     COTAN_ASSIGN_OR_RETURN(const Batch loaded, Load(images, order));
     COTAN_RETURN_IF_ERROR(session_->Run(eval_, {loaded.inputs}, absl::MakeSpan(eval_results_)));
-    COTAN_ASSIGN_OR_RETURN(const Tensor logits, eval_results_[0].ToHost());
-    score.Add(ScoreOf(logits));
+    COTAN_ASSIGN_OR_RETURN(const Score part, ScoreOf(eval_results_[0], static_cast<int64_t>(order.size())));
+    score.Add(part);
   }
   return score;
 }
@@ -78,9 +79,15 @@ absl::StatusOr<Trainer::Batch> Trainer::Load(const DigitImages& images, absl::Sp
   return batch;
 }
 
-Score Trainer::ScoreOf(const Tensor& logits) const {
-  const float* row = logits.data<float>();
-  Score score{0, logits.sizes()[0]};
+absl::StatusOr<Score> Trainer::ScoreOf(const Tensor& result, int64_t count) const {
+  const int64_t sizes[] = {count, kClasses};
+  if (result.dtype() != DType::kFloat32 || result.sizes() != absl::MakeConstSpan(sizes)) {
+    return absl::InvalidArgumentError(absl::StrCat("logits are ", result.ToString(), " instead of f32[", count, ",",
+                                                   kClasses, "]; compile examples/digits without --precision"));
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::vector<float> logits, result.ToVector<float>());
+  const float* row = logits.data();
+  Score score{0, count};
   for (int64_t i = 0; i < score.images; ++i, row += kClasses) {
     score.right += std::max_element(row, row + kClasses) - row == labels_[static_cast<size_t>(i)];
   }

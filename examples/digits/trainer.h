@@ -70,8 +70,8 @@ class Trainer {
     Tensor inputs, labels;
   };
   absl::StatusOr<Batch> Load(const DigitImages& images, absl::Span<const int64_t> order);
-  // Returns the score of the batch that was loaded last.
-  Score ScoreOf(const Tensor& logits) const;
+  // Returns the score of the `count` images that were loaded last. InvalidArgument: `result` is not logits of them.
+  absl::StatusOr<Score> ScoreOf(const Tensor& result, int64_t count) const;
 
   std::optional<Session> session_;  // always set after Create()
   MethodHandle train_step_, eval_;

@@ -9,6 +9,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "examples/common/backend.h"
@@ -32,6 +33,10 @@ absl::StatusOr<double> ForceError(Session& session, Clusters& clusters) {
   for (int64_t b = 0; b < NumBatches(clusters); ++b) {
     COTAN_ASSIGN_OR_RETURN(const Batch batch, BatchOf(clusters, b));
     COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> results, session.Run("eval", {batch.positions}));
+    if (results.size() != 2 || results[1].sizes() != batch.forces.sizes()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'eval' does not return energies and forces ", batch.forces.ToString(), "; see --artifact"));
+    }
     COTAN_ASSIGN_OR_RETURN(const std::vector<float> values, results[1].ToVector<float>());
     forces.insert(forces.end(), values.begin(), values.end());
   }
