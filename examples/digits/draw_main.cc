@@ -62,7 +62,10 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "Draws the digits that examples/digits:train draws and writes them as IDX files with the names of MNIST.\n"
       "Example: draw --out=/tmp/digits");
-  absl::ParseCommandLine(argc, argv);
+  if (const auto rest = absl::ParseCommandLine(argc, argv); rest.size() > 1) {
+    absl::FPrintF(stderr, "draw: unexpected argument '%s'; see --help\n", rest[1]);
+    return 1;
+  }
   const absl::Status status = cotan::digits::Run();
   if (status.ok()) return 0;
   absl::FPrintF(stderr, "draw: %s\n", status.ToString());

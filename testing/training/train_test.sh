@@ -20,6 +20,8 @@ PATH=$OLDPWD/$(dirname "$pack"):$PATH  # for `cotan pack` and folders of images
 fail() { echo "FAILED: $*"; exit 1; }
 
 "$draw" --out=. --train_images=1280 --held_out_images=200
+"$draw" --out=. 1280 > output 2>&1 && fail "draw ignores an argument"
+grep -q "unexpected argument '1280'" output || fail "$(cat output)"
 data=(--data=train-images-idx3-ubyte --targets=train-labels-idx1-ubyte --mean=33.3 --deviation=78.6)
 held_out=(--held_out=t10k-images-idx3-ubyte,t10k-labels-idx1-ubyte)
 train() { "$cotan" train "$digits" "${data[@]}" --threads=2 "$@" > output 2>&1; }
