@@ -2,19 +2,20 @@
 
 // One rank of a group that trains on digits; mpirun starts the ranks. See --help.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <numeric>
-#include <random>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -25,6 +26,7 @@
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/distributed/mpi/mpi_communicator.h"
 #include "runtime/session.h"
+#include "runtime/training/shuffle.h"
 
 ABSL_FLAG(int64_t, epochs, 2, "how many times to go through the training images");
 ABSL_FLAG(int, threads, 1, "threads of each rank");
@@ -67,13 +69,17 @@ class RankTrainer {
   // Runs one step. Returns the mean loss of all ranks. All ranks shuffle alike, and each takes its part.
   absl::StatusOr<float> Step(const DigitImages& images, int64_t step) {
     const int64_t steps = StepsPerEpoch(images);
-    if (step / steps != order_epoch_) Shuffle(images.count(), step / steps);
+    if (step / steps != order_epoch_) {
+      order_epoch_ = step / steps;
+      order_ = training::ShuffledOrder(images.count(), /*seed=*/1, static_cast<uint64_t>(order_epoch_));
+    }
     const int64_t first = (step % steps * communicator_.size() + communicator_.rank()) * kRankBatch;
     COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> results, Run("train_step", images, first));
     return results[1].Item<float>();
   }
 
-  // Returns the share of images whose digit has the largest logit. No other rank takes part.
+  // Returns the share of images whose digit has the largest logit. There are at least kRankBatch. No other rank takes
+  // part.
   absl::StatusOr<double> Accuracy(const DigitImages& images) {
     int64_t right = 0, seen = 0;
     order_.resize(static_cast<size_t>(images.count()));
@@ -86,7 +92,7 @@ class RankTrainer {
         right += std::max_element(logits, logits + digits::kClasses) - logits == labels_[static_cast<size_t>(i)];
       }
     }
-    return seen == 0 ? 0.0 : static_cast<double>(right) / static_cast<double>(seen);
+    return static_cast<double>(right) / static_cast<double>(seen);
   }
 
  private:
@@ -95,13 +101,6 @@ class RankTrainer {
         communicator_(communicator),
         pixels_(static_cast<size_t>(kRankBatch * kPixels)),
         labels_(static_cast<size_t>(kRankBatch)) {}
-
-  void Shuffle(int64_t count, int64_t epoch) {
-    order_.resize(static_cast<size_t>(count));
-    std::iota(order_.begin(), order_.end(), int64_t{0});
-    std::shuffle(order_.begin(), order_.end(), std::mt19937_64(static_cast<uint64_t>(epoch)));
-    order_epoch_ = epoch;
-  }
 
   // Runs a method with the images from order_[first] on.
   absl::StatusOr<std::vector<Tensor>> Run(const std::string& method, const DigitImages& images, int64_t first) {
@@ -120,6 +119,16 @@ class RankTrainer {
   std::vector<int64_t> order_;  // of epoch order_epoch_
   int64_t order_epoch_ = -1;
 };
+
+absl::Status CheckFlags() {
+  if (absl::GetFlag(FLAGS_epochs) < 0) return absl::InvalidArgumentError("--epochs is negative");
+  if (absl::GetFlag(FLAGS_threads) < 0) return absl::InvalidArgumentError("--threads is negative");
+  if (absl::GetFlag(FLAGS_train_images) < 0) return absl::InvalidArgumentError("--train_images is negative");
+  if (absl::GetFlag(FLAGS_held_out_images) < kRankBatch) {
+    return absl::InvalidArgumentError(absl::StrCat("--held_out_images has to be at least ", kRankBatch));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Train(RankTrainer& trainer, bool speaks, const std::string& checkpoint) {
   const DigitImages images = digits::DrawDigits(absl::GetFlag(FLAGS_train_images), /*seed=*/1);
@@ -148,12 +157,14 @@ absl::Status Train(RankTrainer& trainer, bool speaks, const std::string& checkpo
 }
 
 absl::Status Run(const char* argv0) {
+  COTAN_RETURN_IF_ERROR(CheckFlags());
   COTAN_ASSIGN_OR_RETURN(const std::string artifact,
                          examples::FindDataFile(argv0, "examples/data_parallel/digits_parallel.cotan"));
   COTAN_ASSIGN_OR_RETURN(const auto communicator, MpiCommunicator::Create({.timeout = absl::GetFlag(FLAGS_timeout)}));
   COTAN_ASSIGN_OR_RETURN(const auto trainer, RankTrainer::Create(artifact, *communicator));
   const std::string checkpoint = examples::UserPath(absl::GetFlag(FLAGS_checkpoint));
-  if (!checkpoint.empty() && std::filesystem::exists(checkpoint)) {
+  std::error_code error;  // loading names it
+  if (!checkpoint.empty() && (std::filesystem::exists(checkpoint, error) || error)) {
     COTAN_RETURN_IF_ERROR(trainer->session().LoadCheckpoint(checkpoint));
   }
   const bool speaks = communicator->rank() == 0;
@@ -168,7 +179,10 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "Trains on pictures of digits with all ranks that mpirun starts.\n"
       "Example: mpirun -np 4 --enable-recovery train --epochs=3 --checkpoint=digits.safetensors");
-  absl::ParseCommandLine(argc, argv);
+  if (const auto rest = absl::ParseCommandLine(argc, argv); rest.size() > 1) {
+    absl::FPrintF(stderr, "train: unexpected argument '%s'; see --help\n", rest[1]);
+    return 1;
+  }
   const absl::Status status = cotan::data_parallel::Run(argv[0]);
   if (status.ok()) return 0;
   absl::FPrintF(stderr, "train: %s\n", status.ToString());
