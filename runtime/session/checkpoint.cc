@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -118,14 +119,23 @@ absl::StatusOr<std::vector<StateValue>> Match(const Program& program, const Safe
 }
 
 absl::Status CheckAdditions(const SafetensorsFile& additions, const Program& program) {
-  const auto check = [&program](const std::string& name) {
+  const auto check = [&program](const std::string& name, bool is_new) {
+    if (!is_new) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the addition '", name, "' of a checkpoint is given twice; give each a name of its own"));
+    }
     if (absl::StartsWith(name, kCheckpointAdditionPrefix) && !program.FindState(name).ok()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("the addition '", name,
                                                    "' of a checkpoint: its name does not begin with '",
                                                    kCheckpointAdditionPrefix, "', or is that of a state"));
   };
-  for (const SafetensorsEntry& entry : additions.tensors) COTAN_RETURN_IF_ERROR(check(entry.name));
-  for (const auto& pair : additions.metadata) COTAN_RETURN_IF_ERROR(check(pair.first));
+  absl::flat_hash_set<absl::string_view> tensors, metadata;
+  for (const SafetensorsEntry& entry : additions.tensors) {
+    COTAN_RETURN_IF_ERROR(check(entry.name, tensors.insert(entry.name).second));
+  }
+  for (const auto& pair : additions.metadata) {
+    COTAN_RETURN_IF_ERROR(check(pair.first, metadata.insert(pair.first).second));
+  }
   return absl::OkStatus();
 }
 

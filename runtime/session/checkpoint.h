@@ -28,7 +28,7 @@ inline constexpr absl::string_view kCheckpointAdditionPrefix = "cotan.";
 // ResourceExhausted: the disk or the memory is full.
 // PermissionDenied, NotFound, Unavailable: the file cannot be written.
 // Unimplemented: a state is c128, a dtype that the format lacks.
-// InvalidArgument: an addition is named without kCheckpointAdditionPrefix or like a state.
+// InvalidArgument: an addition is named without kCheckpointAdditionPrefix, like a state, or like another addition.
 absl::Status SaveCheckpoint(const StateStore& states, const std::string& path, FileSystem& files = SystemFiles(),
                             const SafetensorsFile& additions = {});
 

@@ -136,6 +136,18 @@ TEST(CheckpointTest, AdditionsAreStoredAndIgnored) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("the addition 'weight'"));
   EXPECT_EQ(ReadAll(path), written);
+
+  additions.tensors[0].name = "cotan.note";  // as one of the metadata, which are apart
+  ASSERT_TRUE(SaveCheckpoint(states, path, SystemFiles(), additions).ok());
+  EXPECT_TRUE(session.LoadCheckpoint(path).ok());
+  SafetensorsFile two_tensors = additions, two_texts = additions;
+  two_tensors.tensors.push_back(additions.tensors[0]);
+  two_texts.metadata.push_back({"cotan.note", "other"});
+  for (const SafetensorsFile& repeated : {two_tensors, two_texts}) {
+    const absl::Status twice = SaveCheckpoint(states, path, SystemFiles(), repeated);
+    EXPECT_EQ(twice.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(twice.message()), HasSubstr("the addition 'cotan.note' of a checkpoint is given twice"));
+  }
 }
 
 TEST(CheckpointTest, TensorsThatAreNotAlignedInTheFileAreLoaded) {
