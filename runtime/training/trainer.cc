@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "runtime/tensor/scalar.h"
 #include "runtime/training/shuffle.h"
@@ -69,12 +71,19 @@ absl::StatusOr<double> ScalarOf(const Tensor& tensor) {
   return DecodeScalar({static_cast<const char*>(host.address()), ByteSize(host.dtype())}, host.dtype());
 }
 
-// Returns the parameter groups that have a learning rate: 0 to n - 1.
-int CountGroups(const Program& program) {
-  int groups = 0;
+// Returns the numbers of the parameter groups that have a learning rate, in ascending order. Some may be missing: a
+// group without parameters has no rate.
+std::vector<int> FindGroups(const Program& program) {
+  std::vector<int> groups;
   for (const State& state : program.artifact().states()) {
-    groups += state.role() == State::HYPERPARAMETER && absl::StartsWith(state.name(), "hyperparameter.lr.");
+    absl::string_view name = state.name();
+    int group = 0;
+    if (state.role() == State::HYPERPARAMETER && absl::ConsumePrefix(&name, "hyperparameter.lr.") &&
+        absl::SimpleAtoi(name, &group)) {
+      groups.push_back(group);
+    }
   }
+  std::sort(groups.begin(), groups.end());
   return groups;
 }
 
@@ -180,7 +189,8 @@ absl::Status Trainer::SetSizes() {
 }
 
 absl::Status Trainer::SetHyperparameters() {
-  for (int group = 0; group < CountGroups(session_->program()); ++group) {
+  groups_ = FindGroups(session_->program());
+  for (const int group : groups_) {
     COTAN_ASSIGN_OR_RETURN(const double rate, session_->Hyperparameter("lr", group));
     base_rates_.push_back(rate);
   }
@@ -240,7 +250,9 @@ absl::Status Trainer::SetHeldOut(const Dataset& held_out) {
 }
 
 void Trainer::RecordOptions(const std::optional<Dataset>& held_out) {
-  const auto add = [this](const char* name, const std::string& value) { recorded_options_.emplace_back(name, value); };
+  const auto add = [this](absl::string_view name, const std::string& value) {
+    recorded_options_.emplace_back(name, value);
+  };
   const auto number = [](double value) { return absl::StrFormat("%.17g", value); };
   const auto data = [](const Dataset& set) { return absl::StrFormat("%d examples, %08x", set.size(), set.Checksum()); };
   add("data", data(feed_.data()));
@@ -249,8 +261,8 @@ void Trainer::RecordOptions(const std::optional<Dataset>& held_out) {
   add("batch", absl::StrCat(batch_));
   add("accumulate", absl::StrCat(options_.accumulate));
   add("seed", absl::StrCat(seed_));
-  for (size_t group = 0; group < base_rates_.size(); ++group) {
-    add(group == 0 ? "lr" : "lr of groups", number(base_rates_[group]));
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    add(groups_[i] == 0 ? "lr" : absl::StrCat("lr of group ", groups_[i]), number(base_rates_[i]));
   }
   add("schedule", schedule_->ToString());
   add("clip_norm", options_.clip_norm.has_value() ? number(*options_.clip_norm) : "as compiled");
@@ -267,11 +279,11 @@ void Trainer::RecordOptions(const std::optional<Dataset>& held_out) {
 // --- steps -------------------------------------------------------------------
 
 absl::Status Trainer::SetRates() {
-  for (size_t group = 0; group < base_rates_.size(); ++group) {
-    const double rate = schedule_->Rate(base_rates_[group], step_);
-    if (rate == rates_[group]) continue;
-    COTAN_RETURN_IF_ERROR(session_->SetHyperparameter("lr", rate, static_cast<int>(group)));
-    rates_[group] = rate;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const double rate = schedule_->Rate(base_rates_[i], step_);
+    if (rate == rates_[i]) continue;
+    COTAN_RETURN_IF_ERROR(session_->SetHyperparameter("lr", rate, groups_[i]));
+    rates_[i] = rate;
   }
   return absl::OkStatus();
 }
@@ -417,8 +429,8 @@ absl::Status Trainer::Resume(const std::string& path) {
     }
     COTAN_RETURN_IF_ERROR(average_->Set(averages));
   }
-  for (size_t group = 0; group < rates_.size(); ++group) {
-    COTAN_ASSIGN_OR_RETURN(rates_[group], session_->Hyperparameter("lr", static_cast<int>(group)));
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    COTAN_ASSIGN_OR_RETURN(rates_[i], session_->Hyperparameter("lr", groups_[i]));
   }
   step_ = saved_step_ = checkpoint.step;
   early_stopping_.set_state(checkpoint.early_stopping);

@@ -41,7 +41,7 @@ struct TrainerOptions {
   // session's generator has, 0 if the program draws no random numbers.
   std::optional<uint64_t> seed = {};
 
-  std::optional<double> lr = {};  // of group 0; other groups change in proportion. Unset: the program's
+  std::optional<double> lr = {};  // of the first group; other groups change in proportion. Unset: the program's
   ScheduleOptions schedule = {};
   // Limits of gradients; need hyperparameters of these names. Unset: the program's.
   std::optional<double> clip_norm = {};
@@ -62,7 +62,7 @@ struct StepReport {
   int64_t epoch = 0;     // from 1
   int64_t examples = 0;  // of its batches
   double loss = 0;       // mean over its examples, before the update
-  double lr = 0;         // of group 0
+  double lr = 0;         // of the first group
 };
 
 struct EvaluationReport {
@@ -165,9 +165,10 @@ class Trainer {
   MethodHandle train_step_, accumulate_, apply_, eval_;
   std::vector<std::string> accumulators_;  // names of states
   std::vector<Tensor> results_, eval_results_;
-  size_t loss_result_ = 0;  // index into results_
-  std::vector<double> base_rates_;
-  std::vector<double> rates_;  // that the session has
+  size_t loss_result_ = 0;          // index into results_
+  std::vector<int> groups_;         // numbers of the parameter groups
+  std::vector<double> base_rates_;  // by group
+  std::vector<double> rates_;       // that the session has
   uint64_t seed_ = 0;
   int64_t batch_ = 0;
   int64_t batches_per_epoch_ = 0;

@@ -2,6 +2,7 @@
 
 #include "runtime/training/trainer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -38,6 +39,22 @@ Session NewSession(int static_batch = 0) {
   ProgramBuilder program = LinearRegression(static_batch);
   for (int parameter : {0, 1}) program.artifact().mutable_states(parameter)->set_requires_grad(true);
   return *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+}
+
+// Returns a session whose program has these parameter groups. The methods read the rate of the first one of `groups`;
+// the rate of group g is 0.5 * (g + 1).
+Session SessionOfGroups(const std::vector<int>& groups) {
+  ProgramBuilder program = LinearRegression();
+  for (auto& state : *program.artifact().mutable_states()) {
+    if (state.name() == "hyperparameter.lr.0") state.set_name(absl::StrCat("hyperparameter.lr.", groups[0]));
+  }
+  for (size_t i = 1; i < groups.size(); ++i) {
+    program.AddState(absl::StrCat("hyperparameter.lr.", groups[i]), serialization::State::HYPERPARAMETER,
+                     DType::kFloat32, {}, 0);
+  }
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  for (const int group : groups) EXPECT_TRUE(session.SetHyperparameter("lr", 0.5 * (group + 1), group).ok());
+  return session;
 }
 
 // y is a linear function of x, f32[examples,3] to f32[examples,2].
@@ -208,6 +225,40 @@ TEST(TrainerTest, ResumedRunsHaveTheBitsOfUninterruptedOnes) {
   options.early_stopping.patience = 2;
   options.evaluate_every = 2;
   for (const int64_t steps : {1, 3, 7, 10}) ExpectEqualAfterResume(options, steps);
+}
+
+TEST(TrainerTest, ParameterGroupsKeepTheRatioOfTheirRatesAfterAResume) {
+  const std::vector<std::vector<int>> programs = {{0, 1, 2}, {1, 2}, {10, 2}};
+  TrainerOptions options = Options();
+  options.schedule = {.kind = ScheduleKind::kStep, .step_epochs = 1, .gamma = 0.5};
+  for (const std::vector<int>& groups : programs) {
+    const int lowest = *std::min_element(groups.begin(), groups.end());
+    const auto expect_rates = [&](const Session& session, double first) {
+      for (const int group : groups) {
+        const double expected = first * (group + 1) / (lowest + 1);
+        EXPECT_FLOAT_EQ(static_cast<float>(*session.Hyperparameter("lr", group)), static_cast<float>(expected))
+            << group;
+      }
+    };
+    Session session = SessionOfGroups(groups);
+    Trainer trainer = NewTrainer(session, options);
+    for (int step = 0; step < 4; ++step) ASSERT_TRUE(trainer.Step().ok());
+    expect_rates(session, 0.05);
+    const std::string path = TestPath("groups.safetensors"), again = TestPath("groups_again.safetensors");
+    ASSERT_TRUE(trainer.Save(path).ok());
+
+    Session resumed = SessionOfGroups(groups);
+    Trainer next = NewTrainer(resumed, options);
+    const absl::Status status = next.Resume(path);
+    ASSERT_TRUE(status.ok()) << status;
+    expect_rates(resumed, 0.05);
+    ASSERT_TRUE(next.Save(again).ok());
+    EXPECT_EQ(ReadAll(again), ReadAll(path));
+
+    Session other = SessionOfGroups(groups);
+    ASSERT_TRUE(other.SetHyperparameter("lr", 7, 2).ok());
+    EXPECT_THAT(std::string(NewTrainer(other, options).Resume(path).message()), HasSubstr("lr of group "));
+  }
 }
 
 TEST(TrainerTest, CheckpointsAreWrittenWhenTheyAreDue) {
