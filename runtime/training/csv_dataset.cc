@@ -14,11 +14,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 
 namespace cotan::training {
 namespace {
+
+// UTF-8 for U+FEFF, which some programs write first.
+constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // Returns a field as messages show it.
 std::string Shown(absl::string_view field) {
@@ -161,12 +165,14 @@ class Table {
  private:
   std::string Delimiter() const { return absl::CEscape(std::string(1, options_.delimiter)); }
 
-  // A class is not a number, but does not make a header of the line that it is in.
+  // A class is not a number, but does not make a header of the line that it is in; neither does an infinity or NaN,
+  // which Add() refuses.
   bool IsHeader(const Record& record) const {
     return std::any_of(record.fields.begin(), record.fields.end(), [this](const std::string& field) {
       const bool is_class =
           std::find(options_.classes.begin(), options_.classes.end(), field) != options_.classes.end();
-      return !field.empty() && !is_class && !FiniteNumber(field).has_value();
+      double number = 0;
+      return !field.empty() && !is_class && !absl::SimpleAtod(field, &number);
     });
   }
 
@@ -260,6 +266,7 @@ class Table {
 }  // namespace
 
 absl::StatusOr<Dataset> ParseCsv(absl::string_view text, absl::string_view name, const CsvOptions& options) {
+  absl::ConsumePrefix(&text, kByteOrderMark);
   RecordReader reader(text, name, options.delimiter);
   Table table(name, options);
   Record record;

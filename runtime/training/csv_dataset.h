@@ -22,9 +22,10 @@ struct CsvOptions {
   std::vector<std::string> classes = {};
 };
 
-// Reads a file of lines with equally many fields. The first line is a header if one of its fields is not a number.
-// Fields may be quoted; blank lines are skipped; lines end with LF or CRLF. Returns the columns "inputs", f64
-// [examples, columns that are not targets], and, with CsvOptions::targets, "targets", f64 [examples, targets].
+// Reads a file of lines with equally many fields. The first line is a header if one of its fields is not a number,
+// where infinities and NaN are numbers. Fields may be quoted; blank lines and a byte order mark of UTF-8 are skipped;
+// lines end with LF or CRLF. Returns the columns "inputs", f64 [examples, columns that are not targets], and, with
+// CsvOptions::targets, "targets", f64 [examples, targets].
 // NotFound, PermissionDenied, Unavailable: the file cannot be read.
 // InvalidArgument: a field is empty or not a finite number or class, a line has another number of fields, a quote is
 // not closed, there are no examples, or a target names no column, or one twice, or leaves no inputs. The message has

@@ -42,6 +42,15 @@ TEST(CsvDatasetTest, ReadsColumnsByTheNamesOfTheHeader) {
   EXPECT_THAT(Values(data, 1), ElementsAre(3, 2, 6, 5)) << "in the order of CsvOptions::targets";
 }
 
+TEST(CsvDatasetTest, AByteOrderMarkIsSkipped) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_THAT(Values(ParseCsv(mark + "1,2\n3,4\n", "t.csv", {}), 0), ElementsAre(1, 2, 3, 4));
+  const absl::StatusOr<Dataset> data = ParseCsv(mark + "size,age\n1,2\n", "t.csv", {.targets = {"size"}});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(Values(data, 1), ElementsAre(1));
+  EXPECT_EQ(Refusal(mark), "t.csv: there are no examples; expected lines of numbers");
+}
+
 TEST(CsvDatasetTest, ClassesAreNumberedInOrder) {
   const CsvOptions options = {.delimiter = ';', .targets = {"1"}, .classes = {"cat", "dog"}};
   const absl::StatusOr<Dataset> data = ParseCsv("0.5;dog\n0.25;cat\n", "t.csv", options);
@@ -54,6 +63,8 @@ TEST(CsvDatasetTest, ClassesAreNumberedInOrder) {
 TEST(CsvDatasetTest, MistakesAreNamedWithTheirPlace) {
   EXPECT_EQ(Refusal("a,b\n1,2\n3,x\n"), "t.csv:3: field 2 ('b') is 'x'; expected a finite number");
   EXPECT_EQ(Refusal("1,2\n\n3,nan\n"), "t.csv:3: field 2 is 'nan'; expected a finite number");
+  EXPECT_EQ(Refusal("1,inf\n2,3\n"), "t.csv:1: field 2 is 'inf'; expected a finite number");
+  EXPECT_EQ(Refusal("1e999,2\n3,4\n"), "t.csv:1: field 1 is '1e999'; expected a finite number");
   EXPECT_EQ(Refusal("1,2\n3,\n"), "t.csv:2: field 2 is empty; write a number, or remove the line");
   EXPECT_EQ(Refusal("1,2\n3\n"), "t.csv:2: 1 fields, but line 1 has 2; is the delimiter ','?");
   EXPECT_EQ(Refusal("1,2\n3,\"4\n5,6\n"), "t.csv:2: field 2 begins with a quote that is not closed");
