@@ -130,7 +130,11 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options, int64_
       Require(steps_per_epoch >= 1, "steps_per_epoch", static_cast<double>(steps_per_epoch), "at least 1"));
   COTAN_RETURN_IF_ERROR(CheckOptions(options, total_steps));
   Schedule schedule(options, total_steps - options.warmup_steps);
-  if (options.step_epochs != 0) schedule.options_.step_size = options.step_epochs * steps_per_epoch;
+  if (options.step_epochs != 0 &&
+      __builtin_mul_overflow(options.step_epochs, steps_per_epoch, &schedule.options_.step_size)) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule: epochs = ", options.step_epochs, " of ", steps_per_epoch,
+                                                   " steps each are more steps than 64 bits count; give fewer"));
+  }
   return schedule;
 }
 

@@ -3,6 +3,8 @@
 #include "runtime/training/schedule.h"
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -99,6 +101,8 @@ TEST(ScheduleTest, OptionsOutOfRangeAreNamed) {
   EXPECT_THAT(Refusal({.kind = ScheduleKind::kCosine, .minimum = -1}), HasSubstr("minimum = -1"));
   EXPECT_THAT(Refusal({.kind = ScheduleKind::kOneCycle, .pct_start = 1}), HasSubstr("pct_start = 1"));
   EXPECT_THAT(Refusal({.kind = ScheduleKind::kOneCycle, .div_factor = 0}), HasSubstr("div_factor = 0"));
+  EXPECT_THAT(Refusal({.kind = ScheduleKind::kStep, .step_epochs = std::numeric_limits<int64_t>::max() / 4}),
+              HasSubstr("epochs = 2305843009213693951 of 5 steps"));
   EXPECT_FALSE(Schedule::Create({}, 0, 1).ok());
 }
 

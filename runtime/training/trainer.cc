@@ -180,7 +180,7 @@ absl::Status Trainer::SetSizes() {
                                                    "; compile the program with a dynamic batch "
                                                    "(CompileOptions.dynamic_dims)"));
   }
-  steps_per_epoch_ = (batches_per_epoch_ + options_.accumulate - 1) / options_.accumulate;
+  steps_per_epoch_ = batches_per_epoch_ / options_.accumulate + (batches_per_epoch_ % options_.accumulate != 0 ? 1 : 0);
   if (__builtin_mul_overflow(steps_per_epoch_, options_.epochs, &total_steps_)) {
     return absl::InvalidArgumentError(absl::StrCat("epochs = ", options_.epochs, " is too large"));
   }

@@ -349,6 +349,23 @@ TEST(TrainerTest, StaticBatchesSkipTheRestAndPadEvaluations) {
   EXPECT_THAT(Refusal(options, 32), HasSubstr("there are 20 examples, fewer than a batch of 32"));
 }
 
+TEST(TrainerTest, AStepAccumulatesAtMostAnEpoch) {
+  ProgramBuilder program = LinearRegression();
+  // Methods that Create() finds; no step calls them.
+  for (const char* name : {"accumulate", "apply_optimizer"}) {
+    const serialization::Method train_step = program.artifact().methods(0);
+    auto& method = *program.artifact().add_methods();
+    method = train_step;
+    method.set_name(name);
+  }
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  TrainerOptions options = Options();
+  options.accumulate = 2;
+  EXPECT_EQ(NewTrainer(session, options).steps_per_epoch(), 2) << "3 batches";
+  options.accumulate = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(NewTrainer(session, options).steps_per_epoch(), 1);
+}
+
 TEST(TrainerTest, WhatTheProgramLacksIsNamedWithItsCompileOption) {
   TrainerOptions options = Options();
   options.accumulate = 2;
