@@ -90,10 +90,10 @@ absl::Status Score::Add(const Tensor& output, int64_t batch, const Column& targe
   if (classes == 0 || host.num_elements() != batch * per_example * classes) return DoesNotFit(output, targets, batch);
   const int64_t stride = NumElements(host.sizes().subspan(2));
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (!(expected[i] >= 0 && expected[i] < static_cast<double>(classes))) {
+    if (!(expected[i] >= 0 && expected[i] < static_cast<double>(classes)) || std::floor(expected[i]) != expected[i]) {
       const int64_t example = rows[i / static_cast<size_t>(per_example)];
       return absl::InvalidArgumentError(absl::StrCat("targets '", targets.name, "', example ", example, ": class ",
-                                                     expected[i], " is not in [0, ", classes, ")"));
+                                                     expected[i], " is not an integer in [0, ", classes, ")"));
     }
     const auto place = static_cast<int64_t>(i), target = static_cast<int64_t>(expected[i]);
     const double* first = &outputs[static_cast<size_t>(place / stride * stride * classes + place % stride)];

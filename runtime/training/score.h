@@ -34,9 +34,9 @@ class Score {
 
   // Adds the first rows.size() examples of the output of a batch of `batch` examples, whose first dimension counts
   // examples or their parts; their targets are the rows of `targets`. For classes the output is [n, classes, ...] and
-  // each of the n * ... predictions has a target in [0, classes), as for LibTorch's cross_entropy().
-  // InvalidArgument: the elements of output and targets do not fit, or a class is out of range; the message has the
-  // example.
+  // each of the n * ... predictions has an integer in [0, classes) as target, as for LibTorch's cross_entropy().
+  // InvalidArgument: the elements of output and targets do not fit, or a class is not such an integer; the message has
+  // the example.
   // Unimplemented: the output or the targets are complex. Errors of Tensor::ToHost().
   absl::Status Add(const Tensor& output, int64_t batch, const Column& targets, absl::Span<const int64_t> rows);
 

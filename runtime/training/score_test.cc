@@ -57,7 +57,10 @@ TEST(ScoreTest, TargetsThatDoNotFitAreNamed) {
   const Column classes = {"class", Values<int64_t>({0, 7}, {2})};
   Score score(Metric::kAccuracy);
   EXPECT_EQ(score.Add(Values<float>({0, 1}, {1, 2}), 1, classes, {1}).message(),
-            "targets 'class', example 1: class 7 is not in [0, 2)");
+            "targets 'class', example 1: class 7 is not an integer in [0, 2)");
+  EXPECT_EQ(score.Add(Values<float>({0, 1}, {1, 2}), 1, {"class", Values<float>({0.5f}, {1})}, {0}).message(),
+            "targets 'class', example 0: class 0.5 is not an integer in [0, 2)");
+  EXPECT_EQ(score.count(), 0);
   EXPECT_THAT(std::string(score.Add(Values<float>({0, 1}, {2}), 2, classes, {0, 1}).message()),
               HasSubstr("output f32[2] of a batch of 2 does not fit the targets 'class', i64[2]"));
   EXPECT_FALSE(Score(Metric::kMeanSquaredError).Add(Values<float>({0, 1}, {1, 2}), 1, classes, {1}).ok());
