@@ -70,6 +70,9 @@ absl::StatusOr<Interleaved> DecodeJpeg(absl::string_view bytes, int channels) {
   if (tjDecompressHeader3(handle.get(), data, bytes.size(), &width, &height, &subsampling, &color_space) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("libjpeg-turbo: ", tjGetErrorStr2(handle.get())));
   }
+  if (color_space == TJCS_CMYK || color_space == TJCS_YCCK) {
+    return absl::InvalidArgumentError("the JPEG file has the colors CMYK or YCCK, for printers; convert it to RGB");
+  }
   COTAN_RETURN_IF_ERROR(CheckSize(width, height));
   Interleaved result = {width, height, {}};
   result.pixels.resize(static_cast<size_t>(width) * static_cast<size_t>(height) * static_cast<size_t>(channels));

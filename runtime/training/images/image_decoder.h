@@ -20,10 +20,11 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 
-// Decodes a PNG or JPEG file of any color type to 1 or 3 channels of 8 bits in the sRGB color space; transparent pixels
-// are laid on black. Untrusted input is safe.
-// InvalidArgument: the bytes are of neither format, damaged, or more than 2^26 pixels; or `channels` is neither 1
-// nor 3. ResourceExhausted: a library has not enough memory.
+// Decodes a PNG file of any color type, or a JPEG file in colors or gray, to 1 or 3 channels of 8 bits in the sRGB
+// color space; transparent pixels are laid on black. Untrusted input is safe.
+// InvalidArgument: the bytes are of neither format, damaged, a JPEG file in the colors of printers (CMYK or YCCK), or
+// more than 2^26 pixels; or `channels` is neither 1 nor 3.
+// ResourceExhausted: a library has not enough memory.
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes, int channels);
 
 }  // namespace cotan::training

@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 using testing::JpegFile;
 using ::testing::Le;
 using testing::PngFile;
+using testing::YcckJpegFile;
 
 // Red, green; blue, white.
 const std::vector<uint8_t>& Colors() {
@@ -61,6 +62,23 @@ TEST(DecodeImageTest, OtherFilesAreRefused) {
   EXPECT_THAT(std::string(DecodeImage("GIF89a", 3).status().message()), HasSubstr("neither PNG nor JPEG"));
   EXPECT_THAT(std::string(DecodeImage("", 3).status().message()), HasSubstr("neither PNG nor JPEG"));
   EXPECT_THAT(std::string(DecodeImage(PngFile(Colors(), 2, 2), 2).status().message()), HasSubstr("channels = 2"));
+}
+
+TEST(DecodeImageTest, JpegFilesForPrintersAreRefused) {
+  const std::string ycck = YcckJpegFile(std::vector<uint8_t>(4 * 8 * 8, 100), 8, 8);
+  // The byte of Adobe's marker that distinguishes YCCK from CMYK follows name, version and two words of flags.
+  const size_t marker = ycck.find("Adobe");
+  ASSERT_NE(marker, std::string::npos);
+  std::string cmyk = ycck;
+  ASSERT_EQ(ycck[marker + 11], 2);
+  cmyk[marker + 11] = 0;
+  for (const std::string& file : {ycck, cmyk}) {
+    for (const int channels : {1, 3}) {
+      const absl::Status status = DecodeImage(file, channels).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(status.message()), HasSubstr("CMYK or YCCK, for printers; convert it to RGB"));
+    }
+  }
 }
 
 TEST(DecodeImageTest, CutFilesAreRefused) {

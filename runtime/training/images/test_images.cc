@@ -22,16 +22,29 @@ std::string PngFile(const std::vector<uint8_t>& pixels, int width, int height) {
   return bytes;
 }
 
-std::string JpegFile(const std::vector<uint8_t>& pixels, int width, int height) {
+namespace {
+
+std::string Compress(const std::vector<uint8_t>& pixels, int width, int height, int pixel_format) {
   constexpr int kQuality = 95;
   const tjhandle handle = tjInitCompress();
   unsigned char* data = nullptr;
   unsigned long size = 0;  // NOLINT(google-runtime-int): the type of the library's interface
-  EXPECT_EQ(tjCompress2(handle, pixels.data(), width, 0, height, TJPF_RGB, &data, &size, TJSAMP_444, kQuality, 0), 0);
+  EXPECT_EQ(tjCompress2(handle, pixels.data(), width, 0, height, pixel_format, &data, &size, TJSAMP_444, kQuality, 0),
+            0);
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   tjFree(data);
   tjDestroy(handle);
   return bytes;
+}
+
+}  // namespace
+
+std::string JpegFile(const std::vector<uint8_t>& pixels, int width, int height) {
+  return Compress(pixels, width, height, TJPF_RGB);
+}
+
+std::string YcckJpegFile(const std::vector<uint8_t>& pixels, int width, int height) {
+  return Compress(pixels, width, height, TJPF_CMYK);
 }
 
 }  // namespace cotan::training::testing
