@@ -312,6 +312,17 @@ TEST(CommandsTest, TrainLearnsFromATableAndContinues) {
   EXPECT_THAT(std::string(train({"--numbers=1"}).status.message()), HasSubstr("unknown option --numbers"));
 }
 
+TEST(CommandsTest, TrainNamesTheErrorOfAStepBeforeThatOfTheCurve) {
+  const std::string folder = ::testing::TempDir();
+  const std::string table = "1,2,3,4,5\n6,7,8,9,10\n";
+  ASSERT_TRUE(WriteFileAtomically(folder + "/diverging.csv", {table}).ok());
+  const Outcome outcome =
+      RunTool({"train", WriteModel("diverging"), "--data=" + folder + "/diverging.csv", "--targets=3,4", "--epochs=100",
+               "--lr=1e30", "--threads=1", "--curve=" + folder + "/no_such_folder/curve.svg"});
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kAborted) << outcome.status;
+  EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("lower the learning rate"));
+}
+
 TEST(CommandsTest, MistakesAreExplained) {
   EXPECT_THAT(std::string(RunTool({"inspect"}).status.message()), HasSubstr("usage: cotan"));
   EXPECT_THAT(std::string(RunTool({"explain", "x"}).status.message()), HasSubstr("unknown command 'explain'"));

@@ -131,8 +131,8 @@ absl::Status RunTrainer(Trainer& trainer, Reporter& reporter) {
   hooks.should_stop = training::Interrupted;
   COTAN_RETURN_IF_ERROR(reporter.Begin());
   const absl::Status status = trainer.Run(hooks);
-  COTAN_RETURN_IF_ERROR(reporter.Finish());
-  return status;
+  const absl::Status finished = reporter.Finish();
+  return status.ok() ? finished : status;
 }
 
 // Writes the lines after the last step.

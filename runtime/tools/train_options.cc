@@ -144,6 +144,23 @@ absl::Status CheckImageOptions(const CommandLine& line) {
   return absl::OkStatus();
 }
 
+struct FormatOption {
+  absl::string_view name;
+  absl::string_view format;  // the only one that has it
+};
+
+constexpr FormatOption kFormatOptions[] = {{"inputs", "safetensors"}, {"classes", "csv"}, {"delimiter", "csv"}};
+
+// Returns an error for an option that `format`, which is not images, does not have.
+absl::Status CheckFileOptions(const CommandLine& line, absl::string_view format) {
+  for (const FormatOption& option : kFormatOptions) {
+    if (!line.Has(option.name) || option.format == format) continue;
+    return Invalid(option.name, line.Text(option.name, ""),
+                   absl::StrCat("it is for --format=", option.format, ", but the data are ", format, "; leave it out"));
+  }
+  return Needs(line, "classes", "targets");
+}
+
 // Returns the format that --format names, or that of the name of the data.
 absl::StatusOr<std::string> Format(const CommandLine& line) {
   const std::string data = line.Text("data", "");
@@ -155,8 +172,11 @@ absl::StatusOr<std::string> Format(const CommandLine& line) {
   if (format.empty() && absl::EndsWith(data, ".csv")) format = "csv";
   if (format.empty() && absl::EndsWith(data, ".safetensors")) format = "safetensors";
   if (format.empty() && (absl::EndsWith(data, "-ubyte") || absl::EndsWith(data, ".idx"))) format = "idx";
-  if (format == "csv" || format == "idx" || format == "safetensors") return format;
-  return Invalid("format", format, absl::StrCat("expected csv, idx, safetensors or images for '", data, "'"));
+  if (format != "csv" && format != "idx" && format != "safetensors") {
+    return Invalid("format", format, absl::StrCat("expected csv, idx, safetensors or images for '", data, "'"));
+  }
+  COTAN_RETURN_IF_ERROR(CheckFileOptions(line, format));
+  return format;
 }
 
 absl::StatusOr<training::CsvOptions> CsvOptionsOf(const CommandLine& line) {

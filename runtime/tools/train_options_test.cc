@@ -102,6 +102,25 @@ TEST(TrainDataTest, TheNameOfAFileGivesItsFormat) {
   EXPECT_THAT(std::string(ReadTrainData(Line({})).status().message()), HasSubstr("--data=FILE is missing"));
 }
 
+TEST(TrainDataTest, OptionsOfOtherFormatsAreRefused) {
+  const auto refusal = [](const std::string& format, const std::string& option) {
+    const absl::Status status = ReadTrainData(Line({"--data=x", "--targets=y", "--format=" + format, option})).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal("csv", "--inputs=a"),
+            "--inputs=a: it is for --format=safetensors, but the data are csv; leave it out");
+  EXPECT_EQ(refusal("idx", "--inputs=a"),
+            "--inputs=a: it is for --format=safetensors, but the data are idx; leave it out");
+  for (const std::string format : {"idx", "safetensors"}) {
+    EXPECT_EQ(refusal(format, "--classes=a,b"),
+              "--classes=a,b: it is for --format=csv, but the data are " + format + "; leave it out");
+    EXPECT_EQ(refusal(format, "--delimiter=;"),
+              "--delimiter=;: it is for --format=csv, but the data are " + format + "; leave it out");
+  }
+  EXPECT_EQ(ReadTrainData(Line({"--data=x.csv", "--classes=a,b"})).status().message(), "--classes needs --targets");
+}
+
 TEST(TrainDataTest, HoldsOutAShareOrAFile) {
   const std::string csv = Write("share.txt", "1;2;a\n3;4;b\n5;6;a\n7;8;b\n");
   const std::vector<std::string> options = {"--data=" + csv, "--format=csv", "--delimiter=;", "--classes=a,b",
