@@ -23,8 +23,9 @@ absl::StatusOr<CommandLine> CommandLine::Parse(absl::Span<const char* const> arg
     const absl::string_view name = argument.substr(0, equals);
     const absl::string_view value = equals == absl::string_view::npos ? "" : argument.substr(equals + 1);
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown option --", name, "; there are: --", absl::StrJoin(known, ", --")));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "unknown option --", name,
+          "; there are: ", known.empty() ? std::string("none") : absl::StrCat("--", absl::StrJoin(known, ", --"))));
     }
     if (!line.options_.emplace(name, value).second) {
       return absl::InvalidArgumentError(absl::StrCat("option --", name, " is given twice"));

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -22,7 +22,6 @@
 #include "runtime/execution/physical_cores.h"
 #include "runtime/execution/program.h"
 #include "runtime/session/call_argument.h"
-#include "runtime/session/safetensors.h"
 #include "runtime/session/session.h"
 #include "runtime/tools/adapters.h"
 #include "runtime/tools/bench.h"
@@ -46,8 +45,13 @@ namespace {
 
 using serialization::Reference;
 
-constexpr absl::string_view kOptions[] = {"threads", "steps",   "method", "program", "checkpoint", "save", "profile",
-                                          "device",  "numbers", "out",    "merge",   "trace",      "html", "timeline"};
+// The options of each command. `diff` has none, and those of `train` are TrainOptionNames().
+constexpr absl::string_view kInspectOptions[] = {"program", "html", "profile"};
+constexpr absl::string_view kVerifyOptions[] = {"threads", "device"};
+constexpr absl::string_view kBenchOptions[] = {"threads", "steps", "method", "profile", "trace", "timeline", "device"};
+constexpr absl::string_view kRunOptions[] = {"threads", "steps", "method", "checkpoint", "save", "numbers", "device"};
+constexpr absl::string_view kAdaptersOptions[] = {"out", "merge", "checkpoint", "threads", "device"};
+constexpr absl::string_view kReduceOptions[] = {"out", "method"};
 
 // The number of steps that a profile shows.
 constexpr size_t kProfileRows = 40;
@@ -79,6 +83,9 @@ absl::Status WriteHtml(const Context& context, const Program& program) {
 }
 
 absl::Status InspectCommand(const Context& context) {
+  if (context.line.Has("profile") && !context.line.Has("html")) {
+    return absl::InvalidArgumentError("--profile needs --html=FILE, the page that shows the times");
+  }
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
   if (context.line.Has("html")) return WriteHtml(context, *program);
   context.out << context.path << ": " << InspectText(*program, context.line.Has("program"));
@@ -110,7 +117,9 @@ absl::StatusOr<std::optional<MachineRates>> RatesOf(const SessionOptions& option
 absl::StatusOr<std::vector<std::string>> MethodsToBench(const Context& context) {
   if (context.line.Has("method")) return std::vector<std::string>{context.line.Text("method", "")};
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
-  return BenchMethods(*program);
+  std::vector<std::string> methods = BenchMethods(*program);
+  if (!methods.empty()) return methods;
+  return absl::FailedPreconditionError("the artifact records no run to measure: compile it with references");
 }
 
 absl::Status WriteBenchFiles(const Context& context, absl::Span<const BenchResult> results) {
@@ -262,19 +271,42 @@ absl::Status ReduceCommand(const Context& context) {
   return WriteFileAtomically(out, {reduction->bytes});
 }
 
-struct Command {
-  absl::string_view name;
-  absl::Status (*run)(const Context& context);
-};
-
 absl::Status TrainCommand(const Context& context) {
   return Train(context.line, context.path, context.options, context.out);
 }
 
-constexpr Command kCommands[] = {
-    {"inspect", InspectCommand},   {"verify", VerifyCommand}, {"bench", BenchCommand}, {"run", RunMethod},
-    {"adapters", AdaptersCommand}, {"train", TrainCommand},   {"diff", DiffCommand},   {"reduce", ReduceCommand},
+struct Command {
+  absl::string_view name;
+  absl::Status (*run)(const Context& context);
+  absl::Span<const absl::string_view> options;
 };
+
+constexpr Command kCommands[] = {
+    {"inspect", InspectCommand, kInspectOptions},
+    {"verify", VerifyCommand, kVerifyOptions},
+    {"bench", BenchCommand, kBenchOptions},
+    {"run", RunMethod, kRunOptions},
+    {"adapters", AdaptersCommand, kAdaptersOptions},
+    {"train", TrainCommand, {}},
+    {"diff", DiffCommand, {}},
+    {"reduce", ReduceCommand, kReduceOptions},
+};
+
+// Returns the command of this name, or null.
+const Command* FindCommand(absl::string_view name) {
+  for (const Command& command : kCommands) {
+    if (command.name == name) return &command;
+  }
+  return nullptr;
+}
+
+// Parses the arguments of a command. InvalidArgument: there is an option that it does not have.
+absl::StatusOr<CommandLine> ParseArguments(const Command& command, absl::Span<const char* const> arguments) {
+  absl::StatusOr<CommandLine> line =
+      CommandLine::Parse(arguments, command.name == "train" ? TrainOptionNames() : command.options);
+  if (line.ok()) return line;
+  return absl::Status(line.status().code(), absl::StrCat(command.name, ": ", line.status().message()));
+}
 
 }  // namespace
 
@@ -301,28 +333,27 @@ absl::string_view Usage() {
          "cotan-NAME are commands, too.\n";
 }
 
-bool IsCommand(absl::string_view name) {
-  return std::any_of(std::begin(kCommands), std::end(kCommands),
-                     [name](const Command& command) { return command.name == name; });
-}
+bool IsCommand(absl::string_view name) { return FindCommand(name) != nullptr; }
 
 absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend open_backend, std::ostream& out) {
   const auto end = std::find(arguments.begin(), arguments.end(), absl::string_view("--"));
-  const bool is_train = !arguments.empty() && absl::string_view(arguments[0]) == "train";
-  COTAN_ASSIGN_OR_RETURN(CommandLine line,
-                         CommandLine::Parse(arguments.first(static_cast<size_t>(end - arguments.begin())),
-                                            is_train ? TrainOptionNames() : kOptions));
+  const auto word = std::find_if(arguments.begin(), end,
+                                 [](absl::string_view argument) { return !absl::StartsWith(argument, "--"); });
+  if (word == end) return absl::InvalidArgumentError(absl::StrCat("expected a command and a file\n", Usage()));
+  const absl::string_view name = *word;
+  const Command* const command = FindCommand(name);
+  if (command == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown command '", name, "'\n", Usage()));
+  COTAN_ASSIGN_OR_RETURN(const CommandLine line,
+                         ParseArguments(*command, arguments.first(static_cast<size_t>(end - arguments.begin()))));
   if (line.Has("help")) {
     out << TrainUsage();
     return absl::OkStatus();
   }
   const std::vector<std::string> rest(end == arguments.end() ? end : end + 1, arguments.end());
-  const bool is_diff = !line.words().empty() && line.words()[0] == "diff";
-  if (line.words().size() != (is_diff ? 3 : 2)) {
+  if (line.words().size() != (name == "diff" ? 3 : 2)) {
     return absl::InvalidArgumentError(absl::StrCat("expected a command and a file\n", Usage()));
   }
   COTAN_ASSIGN_OR_RETURN(const int threads, line.Number("threads", 0, 1));
-  const std::string name = line.words()[0];
   const std::string path = line.words()[1];
   COTAN_ASSIGN_OR_RETURN(const Backend backend, open_backend(line.Text("device", "cpu")));
   SessionOptions options = {.kernels = backend.kernels, .device = backend.device, .threads = threads};
@@ -332,10 +363,7 @@ absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend ope
     return absl::OkStatus();
   };
   options.effects.Set(EffectKind::kPrint, handler).Set(EffectKind::kMetric, handler);
-  for (const Command& command : kCommands) {
-    if (command.name == name) return command.run({line, path, rest, options, out});
-  }
-  return absl::InvalidArgumentError(absl::StrCat("unknown command '", name, "'\n", Usage()));
+  return command->run({line, path, rest, options, out});
 }
 
 int ExitStatus(absl::Span<const char* const> arguments, const absl::Status& status) {

@@ -37,6 +37,7 @@ bool IsCommand(absl::string_view name);
 // and writes its output to `out`.
 // InvalidArgument: there is no such command, or the options are invalid.
 // Aborted: `verify` or `diff` found differences.
+// FailedPrecondition: `verify` or `bench` of an artifact that records no runs.
 // Errors of `open_backend`, Program and Session.
 absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend open_backend, std::ostream& out);
 

@@ -246,6 +246,17 @@ TEST(CommandsTest, BenchTimesEveryMethodThatCanRunAlone) {
   EXPECT_THAT(outcome.text, Not(HasSubstr("backward")));
 }
 
+TEST(CommandsTest, BenchAsksForRecordedRuns) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/unrecorded.cotan");
+  const std::string profile = absl::StrCat(::testing::TempDir(), "/unrecorded.profile");
+  const std::string bytes = LinearRegression().Bytes();
+  ASSERT_TRUE(WriteFileAtomically(path, {bytes}).ok());
+  const Outcome outcome = RunTool({"bench", path, "--threads=1", "--profile=" + profile});
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("compile it with references"));
+  EXPECT_FALSE(MappedFile::Open(profile).ok());
+}
+
 TEST(CommandsTest, AProfileNamesTheStepsAndTheirShares) {
   const Outcome outcome =
       RunTool({"bench", WriteModel("profiled"), "--method=train_step", "--steps=3", "--threads=1", "--profile"});
@@ -323,6 +334,22 @@ TEST(CommandsTest, TrainNamesTheErrorOfAStepBeforeThatOfTheCurve) {
   EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("lower the learning rate"));
 }
 
+TEST(CommandsTest, OptionsOfOtherCommandsAreRefused) {
+  const auto refusal = [](const std::vector<std::string>& arguments) {
+    const Outcome outcome = RunTool(arguments);
+    EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument) << outcome.status;
+    return std::string(outcome.status.message());
+  };
+  EXPECT_EQ(refusal({"verify", "x", "--checkpoint=c"}),
+            "verify: unknown option --checkpoint; there are: --threads, --device");
+  EXPECT_THAT(refusal({"--checkpoint=c", "bench", "x"}), HasSubstr("bench: unknown option --checkpoint"));
+  EXPECT_THAT(refusal({"run", "x", "--profile=p"}), HasSubstr("run: unknown option --profile"));
+  EXPECT_THAT(refusal({"adapters", "x", "--steps=2"}), HasSubstr("adapters: unknown option --steps"));
+  EXPECT_THAT(refusal({"reduce", "x", "--steps=2"}), HasSubstr("reduce: unknown option --steps"));
+  EXPECT_EQ(refusal({"diff", "x", "y", "--program"}), "diff: unknown option --program; there are: none");
+  EXPECT_THAT(refusal({"inspect", "x", "--profile=p"}), HasSubstr("--profile needs --html=FILE"));
+}
+
 TEST(CommandsTest, MistakesAreExplained) {
   EXPECT_THAT(std::string(RunTool({"inspect"}).status.message()), HasSubstr("usage: cotan"));
   EXPECT_THAT(std::string(RunTool({"explain", "x"}).status.message()), HasSubstr("unknown command 'explain'"));
@@ -334,6 +361,7 @@ TEST(CommandsTest, MistakesAreExplained) {
               HasSubstr("there are: --threads, --steps"));
   EXPECT_THAT(std::string(RunTool({"bench", "x", "--steps=0"}).status.message()), HasSubstr("at least 1"));
   EXPECT_THAT(std::string(RunTool({"bench", "x", "--steps=3", "--steps=4"}).status.message()), HasSubstr("twice"));
+  EXPECT_THAT(std::string(RunTool({"--steps=3"}).status.message()), HasSubstr("expected a command and a file"));
   EXPECT_EQ(RunTool({"verify", "/nonexistent.cotan"}).status.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(RunTool({"run", WriteModel("plain"), "--method=eval"}).status.code(), absl::StatusCode::kNotFound);
 }
