@@ -19,6 +19,7 @@
 #include "runtime/session/safetensors.h"
 #include "runtime/tensor/scalar.h"
 #include "runtime/tensor/tensor.h"
+#include "runtime/tools/json.h"
 
 namespace cotan::tools {
 namespace {
@@ -120,9 +121,11 @@ absl::StatusOr<std::vector<AdapterStates>> RequireAdapters(const Session& sessio
   return absl::NotFoundError("the program has no adapters: compile it with --lora='*.q_proj,*.v_proj:r=8,alpha=16'");
 }
 
-// Returns names as a list in JSON. Names of modules have no characters that JSON escapes.
+// Returns names as a list in JSON, or "null" if there are none.
 std::string JsonList(const std::vector<std::string>& names) {
-  return names.empty() ? "null" : absl::StrCat("[\"", absl::StrJoin(names, "\", \""), "\"]");
+  if (names.empty()) return "null";
+  const auto append = [](std::string* text, const std::string& name) { absl::StrAppend(text, JsonString(name)); };
+  return absl::StrCat("[", absl::StrJoin(names, ", ", append), "]");
 }
 
 // Returns the text of adapter_config.json, the fields of PEFT's LoraConfig.

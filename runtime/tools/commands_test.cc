@@ -192,6 +192,25 @@ TEST(CommandsTest, AdaptersAreRefusedWhereThereAreNone) {
   EXPECT_THAT(std::string(RunTool({"adapters", WriteModel("plain")}).status.message()), HasSubstr("--out=FOLDER"));
 }
 
+TEST(CommandsTest, NamesOfAdaptersAreEscapedInTheirConfiguration) {
+  ProgramBuilder program = LinearRegression();
+  const uint32_t down = program.AddState("a\"b.lora_A.weight", serialization::State::PARAMETER, {"1", "3"}, {1, 2, 3});
+  const uint32_t up = program.AddState("a\"b.lora_B.weight", serialization::State::PARAMETER, {"2", "1"}, {4, 5});
+  program.AddState("a\"b.lora_scaling", serialization::State::BUFFER, {}, {2});
+  program.AddState("a\"b.weight", serialization::State::PARAMETER, {"2", "3"}, {1, 2, 3, 4, 5, 6});
+  for (const uint32_t state : {down, up}) {
+    program.artifact().mutable_states(static_cast<int>(state))->set_requires_grad(true);
+  }
+  const std::string folder = ::testing::TempDir(), path = folder + "/quoted.cotan";
+  const std::string bytes = program.Bytes();
+  ASSERT_TRUE(WriteFileAtomically(path, {bytes}).ok());
+  const Outcome outcome = RunTool({"adapters", path, "--out=" + folder});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  const absl::StatusOr<MappedFile> config = MappedFile::Open(folder + "/adapter_config.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_THAT(std::string(config->bytes()), HasSubstr(R"("target_modules": ["a\u0022b"],)"));
+}
+
 TEST(CommandsTest, VerifyNamesWhatDiffers) {
   const Outcome outcome = RunTool({"verify", WriteModel("wrong", /*error=*/1)});
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kAborted);
