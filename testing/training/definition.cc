@@ -27,8 +27,11 @@ std::vector<ModelDefinition> RegisteredModels() {
     options.loss.targets = {torch::arange(kBatch) % 10};
     options.dynamic_dims = {{.argument = 0, .dim = 0, .symbol = "batch", .min = 1, .max = kBatch},
                             {.argument = 1, .dim = 0, .symbol = "batch"}};
-    OptimizerConfig optimizer = {.options = SgdOptions{.lr = 0.05, .momentum = 0.9}};
-    optimizer.groups = {{{"*bias"}, SgdOptions{.lr = 0.1, .momentum = 0.9}}};
+    OptimizerConfig optimizer = {.options = SgdOptions{}};
+    // The groups cover all parameters, so that none is left for the default group.
+    optimizer.groups = {{{"*bias"}, SgdOptions{.lr = 0.1, .momentum = 0.9}},
+                        {{"1.weight"}, SgdOptions{.lr = 0.05, .momentum = 0.9}},
+                        {{"3.weight"}, SgdOptions{.lr = 0.05, .momentum = 0.9}}};
     optimizer.clip_norm = 100;
     optimizer.clip_value = 100;
     options.optimizer = optimizer;

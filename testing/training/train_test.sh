@@ -100,7 +100,7 @@ cmp -s plain averaged && fail "averages are not saved"
 train "${held_out[@]}" --epochs=50 --lr=1e-12 --early_stop=2 --min_delta=0.5 || fail "$(cat output)"
 grep -q "^stopped early at step 60 of 1000" output || fail "$(cat output)"
 
-# Two batches of 32 give the steps of a batch of 64 up to rounding, in both parameter groups. A limit of the gradients'
+# Two batches of 32 give the steps of a batch of 64 up to rounding, in all parameter groups. A limit of the gradients'
 # norm changes the steps; one of their elements bounds the change of each parameter.
 train_clipped() {
   "$cotan" train "$clipped" "${data[@]}" "${held_out[@]}" --threads=2 --epochs=2 --seed=3 --schedule='cosine()' "$@" \
@@ -153,6 +153,13 @@ cmp three_epochs continued || fail "accumulated steps continue with other bits"
 cmp <(without_seconds three_epochs.jsonl) <(without_seconds continued.jsonl) || fail "accumulated steps have another log"
 awk -F'"lr":' '{ split($2, rate, ","); rates[NR] = rate[1] } END { exit !(rates[1] == 4 * rates[NR]) }' \
   <(grep '"event":"step"' three_epochs.jsonl) || fail "step: $(head -n 1 three_epochs.jsonl)"
+python3 - <<'PYTHON' || fail "names of rates"
+import json
+data = open("three_epochs", "rb").read()
+metadata = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+names = [name for name in metadata if name.startswith("cotan.training.lr")]
+assert names == [f"cotan.training.lr of group {group}" for group in (1, 2, 3)], names
+PYTHON
 
 # CSV and safetensors files of the same digits give the same bits.
 python3 - <<'PYTHON'
