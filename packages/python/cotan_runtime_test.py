@@ -13,12 +13,14 @@ import sys
 import tempfile
 import threading
 import unittest
+import weakref
 
 import cotan_runtime as cotan
 import numpy as np
 from cotan_runtime import _tensors
 
 _ARTIFACT = sys.argv.pop()
+_FLOAT32 = _tensors.NUMPY_DTYPES.index(np.float32)
 
 
 def Batch(seed, count=64):
@@ -108,6 +110,40 @@ class RuntimeTest(unittest.TestCase):
       self.session.run("eval", Batch(1)[0])
     gc.collect()
     self.assertEqual(len(_tensors._lent), before)
+
+  def test_a_tensor_may_be_freed_while_another_is_made(self):
+    freed = []
+
+    def Free():
+      tensor = _tensors.borrow(np.zeros(3, np.float32), _FLOAT32, "array")
+      with _tensors._lock:  # as borrow() holds it, in which the garbage collector may run
+        del tensor
+      freed.append(True)
+
+    thread = threading.Thread(target=Free, daemon=True)
+    thread.start()
+    thread.join(timeout=30)
+    self.assertEqual(freed, [True])
+
+  def test_arrays_are_destroyed_without_the_lock(self):
+    taken = []
+
+    def Take():
+      taken.append(_tensors._lock.acquire(timeout=1))
+      if taken[0]:
+        _tensors._lock.release()
+
+    def InAnotherThread():
+      thread = threading.Thread(target=Take)
+      thread.start()
+      thread.join()
+
+    array = np.zeros(3, np.float32)
+    weakref.finalize(array, InAnotherThread)
+    tensor = _tensors.borrow(array, _FLOAT32, "array")
+    del array
+    del tensor
+    self.assertEqual(taken, [True])
 
   def test_errors_have_a_status_and_a_text(self):
     images, labels = Batch(1)

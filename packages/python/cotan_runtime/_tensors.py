@@ -19,13 +19,15 @@ _NUMBERS = {np.dtype(NUMPY_DTYPES[number]): number for number in range(1, len(NU
 # Arrays whose memory tensors borrow, by the number that is the context of the release.
 _lent = {}
 _numbers = itertools.count(1)
-_lock = threading.Lock()
+# The garbage collector may free a tensor, which calls _release(), in a thread that holds the lock.
+_lock = threading.RLock()
 
 
 @lib.RELEASE
 def _release(context, lent=_lent, lock=_lock):  # at exit, the names of the module may be gone
   with lock:
-    del lent[context]
+    array = lent.pop(context)
+  del array  # after the lock: it may run code of the caller
 
 
 # Sessions that are freed at exit still call it.
