@@ -168,6 +168,10 @@ class RuntimeTest(unittest.TestCase):
     with self.assertRaisesRegex(TypeError, "argument 0: Cotan has no dtype for arrays of"):
       self.session.run("eval", images.astype(np.uint32))
 
+  def test_a_path_that_is_not_utf_8_is_named(self):
+    with self.assertRaisesRegex(cotan.CotanError, "NOT_FOUND: .*net.*cotan"):
+      cotan.Program.load(b"/nowhere/net\xff.cotan")
+
   def test_threads_have_their_own_errors(self):
     texts = {}
 

@@ -136,7 +136,7 @@ class CotanError(RuntimeError):
 
   Attributes:
     status: its name, such as "INVALID_ARGUMENT".
-    message: the text of cotan_last_error().
+    message: the text of cotan_last_error(); bytes of a path that are not UTF-8 are escaped, as \\xff.
   """
 
   def __init__(self, status, message):
@@ -166,7 +166,7 @@ def _bind_checked(name, argtypes):
   def call(*arguments):
     status = function(*arguments)
     if status != 0:
-      raise CotanError(status_name(status).decode(), last_error().decode())
+      raise CotanError(status_name(status).decode(), last_error().decode(errors="backslashreplace"))
 
   call.__name__ = name
   return call
