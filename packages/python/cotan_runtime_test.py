@@ -168,6 +168,23 @@ class RuntimeTest(unittest.TestCase):
     with self.assertRaisesRegex(TypeError, "argument 0: Cotan has no dtype for arrays of"):
       self.session.run("eval", images.astype(np.uint32))
 
+  def test_integers_that_do_not_fit_are_refused(self):
+    self.session.rng = (5, 7)
+    for name, call in (
+        ("argument 0 is 18446744073709551621", lambda: self.session.run("eval", 2**64 + 5)),
+        ("threads is 4294967296", lambda: cotan.Session(self.program, threads=2**32)),
+        ("max_plans is -4294967295", lambda: cotan.Session(self.program, max_plans=1 - 2**32)),
+        ("group is 4294967296", lambda: self.session.hyperparameter("lr", group=2**32)),
+        ("group is 4294967296", lambda: self.session.set_hyperparameter("lr", 0.5, group=2**32)),
+        ("seed is 9223372036854775808", lambda: setattr(self.session, "rng", (2**63, 0))),
+        ("offset is 18446744073709551616", lambda: setattr(self.session, "rng", (0, 2**64))),
+    ):
+      with self.assertRaisesRegex(OverflowError, f"^{name}, which does not fit in an integer of"):
+        call()
+    self.assertEqual(self.session.rng, (5, 7))
+    self.session.rng = (np.int64(-2**63), np.uint8(3))
+    self.assertEqual(self.session.rng, (-2**63, 3))
+
   def test_a_path_that_is_not_utf_8_is_named(self):
     with self.assertRaisesRegex(cotan.CotanError, "NOT_FOUND: .*net.*cotan"):
       cotan.Program.load(b"/nowhere/net\xff.cotan")

@@ -147,8 +147,11 @@ class Program:
     if not isinstance(value, (bool, int, float)):
       return _tensors.borrow(value, dtypes[position], f"argument {position}")
     handle = ctypes.c_void_p()
-    make = (lib.program_number_bool if isinstance(value, bool) else
-            lib.program_number_int64 if isinstance(value, int) else lib.program_number_double)
+    make = lib.program_number_double
+    if isinstance(value, bool):
+      make = lib.program_number_bool
+    elif isinstance(value, int):
+      make, value = lib.program_number_int64, lib.integer(value, 64, f"argument {position}")
     make(self._handle, self._indices[method], position, value, ctypes.byref(handle))
     return _tensors.Tensor(handle)
 
@@ -186,8 +189,9 @@ class Session:
     self._program = program
     self._raised = []
     self._callback = lib.EFFECT() if on_effect is None else _effect_handler(on_effect, self._raised)
-    options = lib.SessionOptions(threads=threads, max_plans=max_plans, on_effect=self._callback,
-                                 handle_assertions=int(handle_assertions))
+    options = lib.SessionOptions(threads=lib.integer(threads, 32, "threads"),
+                                 max_plans=lib.integer(max_plans, 32, "max_plans"), on_effect=self._callback,
+                                 handle_assertions=int(bool(handle_assertions)))
     handle = ctypes.c_void_p()
     lib.session_create(program._handle, ctypes.byref(options), ctypes.byref(handle))
     self._handle = handle
@@ -267,12 +271,13 @@ class Session:
   def hyperparameter(self, name, group=0):
     """Returns a hyperparameter of the optimizer: "lr", "weight_decay", ..."""
     value = ctypes.c_double()
+    group = lib.integer(group, 32, "group")
     lib.session_get_hyperparameter(self._handle, name.encode(), group, ctypes.byref(value))
     return value.value
 
   def set_hyperparameter(self, name, value, group=0):
     """Sets a hyperparameter; it may change between runs."""
-    lib.session_set_hyperparameter(self._handle, name.encode(), group, value)
+    lib.session_set_hyperparameter(self._handle, name.encode(), lib.integer(group, 32, "group"), value)
 
   @property
   def rng(self):
@@ -284,7 +289,7 @@ class Session:
   @rng.setter
   def rng(self, seed_and_offset):
     seed, offset = seed_and_offset
-    lib.session_set_rng(self._handle, seed, offset)
+    lib.session_set_rng(self._handle, lib.integer(seed, 64, "seed"), lib.integer(offset, 64, "offset"))
 
   def save_checkpoint(self, path):
     """Writes the persistent states to a safetensors file."""

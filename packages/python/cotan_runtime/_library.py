@@ -2,6 +2,7 @@
 """Declarations of cotan.h for ctypes."""
 
 import ctypes
+import operator
 import os
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
@@ -143,6 +144,18 @@ class CotanError(RuntimeError):
     super().__init__(f"{status}: {message}")
     self.status = status
     self.message = message
+
+
+def integer(value, bits, name):
+  """Returns an integer for an argument of the C interface. ctypes drops the bits that do not fit.
+
+  Raises:
+    OverflowError: it does not fit in `bits` bits with a sign; `name` is for the message.
+  """
+  number = operator.index(value)
+  if not -2**(bits - 1) <= number < 2**(bits - 1):
+    raise OverflowError(f"{name} is {number}, which does not fit in an integer of {bits} bits")
+  return number
 
 
 def _load():
