@@ -250,6 +250,12 @@ class RuntimeTest(unittest.TestCase):
     np.testing.assert_allclose(cotan.from_bf16(bits)[:3], values[:3], rtol=2**-8)
     self.assertTrue(np.isnan(cotan.from_bf16(bits)[5]))
     self.assertEqual(cotan.to_bf16(np.float32(1 + 2**-8)), cotan.to_bf16(np.float32(1)))  # the even one
+    for shape in ((), (0,), (2, 3)):
+      ones = np.ones(shape, np.float32)
+      self.assertEqual(cotan.to_bf16(ones).shape, shape)
+      self.assertEqual(cotan.to_bf16(ones).dtype, np.uint16)
+      self.assertEqual(cotan.from_bf16(cotan.to_bf16(ones)).dtype, np.float32)
+      np.testing.assert_array_equal(cotan.from_bf16(cotan.to_bf16(ones)), ones)
 
 
 if __name__ == "__main__":

@@ -140,12 +140,15 @@ def copy(handle):
 
 
 def from_bf16(bits):
-  """Returns the bf16 numbers whose bits are in an array of uint16 as an array of float32."""
-  return (np.asarray(bits, np.uint16).astype(np.uint32) << 16).view(np.float32)
+  """Returns the bf16 numbers whose bits are in an array of uint16 as an array of float32 of the same shape."""
+  bits = np.asarray(bits, np.uint16)
+  # ravel(), as functions of arrays without dimensions return numbers, whose dtype may be another one.
+  return (bits.ravel().astype(np.uint32) << 16).view(np.float32).reshape(bits.shape)
 
 
 def to_bf16(array):
-  """Returns the bits of the numbers, rounded to nearest even, as an array of uint16."""
-  bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+  """Returns the bits of the numbers, rounded to nearest even, as an array of uint16 of the same shape."""
+  numbers = np.asarray(array, np.float32)
+  bits = numbers.ravel().view(np.uint32)
   rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
-  return np.where(np.isnan(array), np.uint16(0x7FC0), rounded.astype(np.uint16))
+  return np.where(np.isnan(numbers), np.uint16(0x7FC0), rounded.astype(np.uint16).reshape(numbers.shape))
