@@ -162,8 +162,7 @@ def _effect_handler(function, raised):
   def call(_, effect):
     try:
       event = effect.contents
-      kind = ("print", "metric", "assert")[event.kind]
-      function(kind, event.name.decode(), event.message.decode(), _tensors.copy(event.value))
+      function(lib.EFFECT_KINDS[event.kind], event.name.decode(), event.message.decode(), _tensors.copy(event.value))
       return 0
     except BaseException as error:  # pylint: disable=broad-except
       raised.append(error)

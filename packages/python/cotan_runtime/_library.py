@@ -7,11 +7,10 @@ import os
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 ABI_VERSION = 0  # COTAN_ABI_VERSION
-PRINT, METRIC, ASSERT = 0, 1, 2  # COTAN_EFFECT_...
 ABORTED = 10  # COTAN_ABORTED
-HYPERPARAMETER = 4  # COTAN_HYPERPARAMETER
 
 RELEASE = CFUNCTYPE(None, c_void_p)
+EFFECT_KINDS = ("print", "metric", "assert")
 ROLES = ("", "parameter", "buffer", "optimizer_slot", "hyperparameter", "gradient_accumulator", "rng", "constant")
 
 
