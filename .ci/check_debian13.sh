@@ -88,13 +88,15 @@ train_digits() {
 
 # Bazel would compile the artifact of the tests in the root; their scripts are called with the one from outside instead.
 test_packages() {
-  local tarball test
-  bazel build //:dist
-  tarball=$(bazel info bazel-bin)/packages/cotan.tar.gz
+  local built tarball test
+  bazel build //:dist //capi:effect_program
+  built=$(bazel info bazel-bin)
+  tarball=$built/packages/cotan.tar.gz
   for test in contents pkg_config cmake python; do
     echo "//packages:${test}_test"
     in_root bash -euc 'TEST_TMPDIR=$(mktemp -d); export TEST_TMPDIR; trap "rm -rf \"$TEST_TMPDIR\"" EXIT; "$@"' bash \
-      "packages/${test}_test.sh" packages/unpack.sh "$tarball" /artifacts/digits.cotan packages/python/cotan_runtime_test.py
+      "packages/${test}_test.sh" packages/unpack.sh "$tarball" /artifacts/digits.cotan packages/python/cotan_runtime_test.py \
+      "$built/capi/effect_program"
   done
   timeout "$(seconds_left)" .ci/check_packages.sh trixie "$root$tarball" "$root/artifacts/digits.cotan"
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "capi/effect_program.h"
 #include "capi/test_handles.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -196,24 +197,8 @@ TEST(CSessionTest, ResultsOutliveSessionAndProgram) {
 
 // --- effects -----------------------------------------------------------------
 
-// Returns y = x + x, which prints x and asserts that all of `ok` is true.
 ProgramHandle EffectProgram() {
-  testing::ProgramBuilder builder;
-  testing::MethodBuilder method = builder.AddMethod("double");
-  const uint32_t x = method.Input("x", DType::kFloat32, {"2"});
-  const uint32_t ok = method.Input("ok", DType::kBool, {});
-  serialization::Op print;
-  print.mutable_effect()->set_kind(serialization::Effect::PRINT);
-  print.mutable_effect()->set_name("fc");
-  print.mutable_effect()->set_message("first");
-  method.AddOp(print, {x}, {});
-  serialization::Op assertion;
-  assertion.mutable_effect()->set_kind(serialization::Effect::ASSERT);
-  assertion.mutable_effect()->set_name("check");
-  assertion.mutable_effect()->set_message("x is odd");
-  method.AddOp(assertion, {ok}, {});
-  method.Output("y", method.Pointwise({"2"}, {x}, [](auto& b) { return b.Add(0, 0); }));
-  const std::string bytes = builder.Bytes();
+  const std::string bytes = EffectProgramBytes();
   cotan_program* program = nullptr;
   EXPECT_EQ(cotan_program_load_copy(bytes.data(), bytes.size(), "effects", &program), COTAN_OK) << cotan_last_error();
   return ProgramHandle(program);

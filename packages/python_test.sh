@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: python_test.sh UNPACK TARBALL ARTIFACT TEST
-# The wheel of the tarball is installed with pip, and TEST passes with it.
+# usage: python_test.sh UNPACK TARBALL ARTIFACT TEST EFFECT_PROGRAM
+# The wheel of the tarball is installed with pip, and TEST passes with it. EFFECT_PROGRAM writes a program with effects.
 set -euo pipefail
 source "$1"
 need python3 python3
@@ -15,7 +15,8 @@ python3 -m pip install --quiet --disable-pip-version-check --no-deps --no-index 
 export PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1
 # A script's own folder is searched first, and there are the sources of the package.
 cp "$4" "$TEST_TMPDIR/test.py"
-python3 "$TEST_TMPDIR/test.py" "$3"
+"$5" "$TEST_TMPDIR/effects.cotan"
+python3 "$TEST_TMPDIR/test.py" "$3" "$TEST_TMPDIR/effects.cotan"
 
 names='from cotan_runtime import _library as l; print(*("cotan_" + n for n in {**l._STATUS_FUNCTIONS, **l._OTHER_FUNCTIONS}))'
 diff <(python3 -c "$names" | tr ' ' '\n' | LC_ALL=C sort) \

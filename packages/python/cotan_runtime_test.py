@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the installed package cotan_runtime.
 
-Usage: cotan_runtime_test.py ARTIFACT
+Usage: cotan_runtime_test.py ARTIFACT EFFECTS
 
-ARTIFACT is the compiled program of //examples/digits.
+ARTIFACT is the compiled program of //examples/digits, EFFECTS what //capi:effect_program writes.
 """
 
 import gc
@@ -19,7 +19,7 @@ import cotan_runtime as cotan
 import numpy as np
 from cotan_runtime import _tensors
 
-_ARTIFACT = sys.argv.pop()
+_ARTIFACT, _EFFECTS = sys.argv[1:]
 _FLOAT32 = _tensors.NUMPY_DTYPES.index(np.float32)
 
 
@@ -258,5 +258,49 @@ class RuntimeTest(unittest.TestCase):
       np.testing.assert_array_equal(cotan.from_bf16(cotan.to_bf16(ones)), ones)
 
 
+class EffectTest(unittest.TestCase):
+
+  def setUp(self):
+    self.program = cotan.Program.load(_EFFECTS)
+    self.events = []
+
+  def Record(self, kind, name, message, array):
+    self.events.append((kind, name, message, array.tolist()))
+
+  def Run(self, session, is_odd):
+    result, = session.run("double", np.array([1, 2], np.float32), np.array(is_odd))
+    return result.tolist()
+
+  def test_prints_are_passed_on_and_failed_assertions_end_the_run(self):
+    session = cotan.Session(self.program, threads=1, on_effect=self.Record)
+    self.assertEqual(self.Run(session, True), [2, 4])
+    self.assertEqual(self.events, [("print", "fc", "first", [1, 2])])
+    with self.assertRaisesRegex(cotan.CotanError, "INVALID_ARGUMENT: .*x is odd"):
+      self.Run(session, False)
+
+  def test_failed_assertions_are_passed_on_if_they_are_handled(self):
+    session = cotan.Session(self.program, threads=1, on_effect=self.Record, handle_assertions=True)
+    self.assertEqual(self.Run(session, False), [2, 4])
+    self.assertEqual([event[:3] for event in self.events], [("print", "fc", "first"), ("assert", "check", "x is odd")])
+
+  def test_what_the_function_raises_ends_the_run(self):
+
+    class Stop(BaseException):
+      pass
+
+    def Raise(kind, *_):
+      if kind == "assert":
+        raise Stop()
+
+    session = cotan.Session(self.program, threads=1, on_effect=Raise, handle_assertions=True)
+    with self.assertRaises(Stop):
+      self.Run(session, False)
+    self.assertEqual(self.Run(session, True), [2, 4])
+
+  def test_a_program_with_prints_needs_a_function(self):
+    with self.assertRaisesRegex(cotan.CotanError, "FAILED_PRECONDITION: .*fc"):
+      cotan.Session(self.program)
+
+
 if __name__ == "__main__":
-  unittest.main()
+  unittest.main(argv=sys.argv[:1])
