@@ -93,8 +93,32 @@ class RuntimeTest(unittest.TestCase):
       np.testing.assert_array_equal(array, expected)
     with self.assertRaisesRegex(ValueError, r"out 0 has shape \(10,\), but the result has shape \(64, 10\)"):
       self.session.run("eval", images, out=[np.zeros(10, np.float32)])
+    swapped = np.zeros((64, 10), ">f4")
+    self.session.run("eval", images, out=[swapped])
+    np.testing.assert_array_equal(swapped, expected)
     with self.assertRaisesRegex(ValueError, "out has 2 arrays, but method 'eval' has 1 results"):
       self.session.run("eval", images, out=[out, out])
+
+  def test_arrays_that_results_do_not_fit_are_refused_before_the_run(self):
+    images, labels = Batch(1)
+    logits, loss = np.zeros((64, 10), np.float32), np.zeros((), np.float32)
+    read_only = logits.copy()
+    read_only.flags.writeable = False
+    before = self.session.state("conv1.weight")
+    for error, text, out in (
+        (TypeError, "out 0 has dtype int64, but the result has dtype float32", [logits.astype(np.int64), loss]),
+        (TypeError, "out 1 has dtype float64, but the result has dtype float32", [logits, np.zeros(())]),
+        (TypeError, "out 0 is a list, but has to be an array", [logits.tolist(), loss]),
+        (ValueError, "out 0 is read-only", [read_only, loss]),
+        (ValueError, r"out 1 has shape \(1,\), but the result has shape \(\)", [logits, np.zeros(1, np.float32)]),
+        (ValueError, r"out 0 has shape \(32, 10\), but the result has shape \(64, 10\)", [logits[:32], loss]),
+    ):
+      with self.assertRaisesRegex(error, text):
+        self.session.run("train_step", images, labels, out=out)
+      np.testing.assert_array_equal(self.session.state("conv1.weight"), before)
+    self.session.run("train_step", images, labels, out=[logits, loss])
+    self.assertGreater(loss, 0)
+    self.assertFalse(np.array_equal(self.session.state("conv1.weight"), before))
 
   def test_results_outlive_the_session(self):
     images, _ = Batch(1)

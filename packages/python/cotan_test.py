@@ -194,9 +194,15 @@ class CompileTest(unittest.TestCase):
   def test_numbers_of_16_bits_pass_as_tensors(self):
     net = nn.Linear(3, 2).to(torch.bfloat16)
     features = self.features.to(torch.bfloat16)
-    result, = cotan.Session(cotan.compile(net, (features,))).run("eval", features)
+    session = cotan.Session(cotan.compile(net, (features,)))
+    result, = session.run("eval", features)
     self.assertEqual(result.dtype, torch.bfloat16)
     torch.testing.assert_close(result, net(features).detach(), rtol=0.02, atol=0.02)
+    with self.assertRaisesRegex(TypeError, "out 0 has dtype float32, but the result has dtype uint16"):
+      session.run("eval", features, out=[torch.zeros(16, 2)])
+    given = torch.zeros(16, 2, dtype=torch.bfloat16)
+    session.run("eval", features, out=[given])
+    self.assertTrue(torch.equal(given, result))
 
   def test_states_can_be_set_from_a_module(self):
     session = cotan.Session(self.Compile())

@@ -86,7 +86,7 @@ class Session(cotan_runtime.Session):
   The runtime reads arguments where they are and writes results into the memory of `out`. It copies
 
   - arguments that are read-only arrays, arrays with negative strides, or not aligned;
-  - results, if their memory in `out` is such an array, is not contiguous, or belongs to an argument or another result.
+  - results, if their memory in `out` is not aligned, is not contiguous, or belongs to an argument or another result.
 
   Objects with DLPack are on the CPU and have a dtype of NumPy; their memory counts as writable.
 
@@ -107,7 +107,10 @@ class Session(cotan_runtime.Session):
       method: its name.
       *arguments: arrays, tensors on the CPU, objects with __dlpack__(), or numbers.
       out: arrays, tensors or objects with __dlpack__() to write the results to, one for each; None: new ones over the
-        memory of the runtime.
+        memory of the runtime. They are writable and have the dtypes and sizes of the results.
+
+    Raises:
+      TypeError, ValueError: as cotan_runtime.Session.run(), or an argument is not on the CPU.
     """
     written = None if out is None else [_to_array(value) for value in out]
     results = super().run(method, *map(_to_array, arguments), out=written)

@@ -14,6 +14,7 @@ of uint8. Errors are CotanError. A session is used by one thread at a time; othe
 
 import ctypes
 import os
+import re
 import typing
 
 import numpy as np
@@ -70,6 +71,25 @@ def _path(path):
 
 def _shape(info):
   return tuple(info.sizes[i] for i in range(info.rank))
+
+
+def _symbols(value):
+  """Returns the dynamic dimension of each axis of a Value, as "s0"; "" for a number or an expression."""
+  texts = value.type[value.type.index("[") + 1:value.type.index("]")].split(",")
+  if len(texts) != len(value.shape):  # of an expression with a comma, or of no axis
+    return ("",) * len(value.shape)
+  return tuple(text if re.fullmatch("s[0-9]+", text) else "" for text in texts)
+
+
+def _result_shapes(method, arguments):
+  """Returns the shapes of the results for arguments of these shapes; -1 is a size that they do not give."""
+  known = {"": -1}
+  for value, shape in zip(method.inputs, arguments):
+    known.update({symbol: size for symbol, size in zip(_symbols(value), shape) if symbol})
+  return [
+      tuple(known.get(symbol, -1) if size < 0 else size for symbol, size in zip(_symbols(value), value.shape))
+      for value in method.outputs
+  ]
 
 
 def _described(function, info, *indices):
@@ -202,6 +222,12 @@ class Session:
   def program(self):
     return self._program
 
+  @staticmethod
+  def _check_out(method, arguments, out):
+    shapes = _result_shapes(method, map(_tensors.shape_of, arguments))
+    for i, (array, value, shape) in enumerate(zip(out, method.outputs, shapes)):
+      _tensors.check_out(array, value.dtype, shape, f"out {i}")
+
   def _call(self, function, method, arguments, out, *more):
     given = [self._program._argument(method, i, value) for i, value in enumerate(arguments)]
     handles = (ctypes.c_void_p * len(given))(*(tensor.handle for tensor in given))
@@ -210,6 +236,8 @@ class Session:
     if out is not None:
       if len(out) != len(dtypes):
         raise ValueError(f"out has {len(out)} arrays, but method '{method}' has {len(dtypes)} results")
+      if dtypes:
+        self._check_out(self._program.methods[method], given, out)
       borrowed = [_tensors.borrow(array, dtype, f"out {i}") for i, (array, dtype) in enumerate(zip(out, dtypes))]
     results = (ctypes.c_void_p * len(dtypes))(*(tensor.handle for tensor in borrowed))
     self._raised.clear()
@@ -232,6 +260,14 @@ class Session:
       method: its name.
       *arguments: arrays, lists, or numbers for inputs that are numbers. An array must have the dtype of the input.
       out: arrays to write the results to, one for each; None: new ones.
+
+    Raises:
+      CotanError: the runtime refuses the call.
+      OverflowError: an integer of more than 64 bits.
+      TypeError: an array has a dtype that Cotan does not have; what `out` has is not an array, or has another dtype
+        than the result. Then the method has not run.
+      ValueError: what `out` has is read-only or has another shape than the result. Then the method has not run, unless
+        only the run finds a size of the result: in the data, or by arithmetic on sizes of the arguments.
     """
     return self._call(lib.session_run, method, arguments, out)
 

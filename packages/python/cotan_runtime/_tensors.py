@@ -121,10 +121,34 @@ def view(tensor):
   return np.asarray(_Memory(tensor, info))
 
 
+def shape_of(tensor):
+  info = info_of(tensor.handle)
+  return tuple(info.sizes[i] for i in range(info.rank))
+
+
+def check_out(array, dtype, shape, name):
+  """Raises TypeError or ValueError unless move_to() can write a result to an array.
+
+  Args:
+    array: what the caller gave.
+    dtype: the dtype of the result.
+    shape: the shape of the result, with -1 where it is not known before the run.
+    name: for messages.
+  """
+  if not isinstance(array, np.ndarray):
+    raise TypeError(f"{name} is a {type(array).__name__}, but has to be an array")
+  if array.dtype.newbyteorder("=") != dtype:
+    raise TypeError(f"{name} has dtype {array.dtype}, but the result has dtype {dtype}")
+  if not array.flags.writeable:
+    raise ValueError(f"{name} is read-only")
+  if array.ndim != len(shape) or any(size not in (-1, given) for size, given in zip(shape, array.shape)):
+    raise ValueError(f"{name} has shape {array.shape}, but the result has shape {shape}")
+
+
 def move_to(tensor, array, name):
   """Copies the elements of a tensor to an array unless they are in its memory."""
   info = info_of(tensor.handle)
-  shape = tuple(info.sizes[i] for i in range(info.rank))
+  shape = shape_of(tensor)
   if shape != array.shape:
     raise ValueError(f"{name} has shape {array.shape}, but the result has shape {shape}")
   if info.data != array.ctypes.data:
