@@ -210,6 +210,14 @@ class CompileTest(unittest.TestCase):
     session.load_state_dict(other.state_dict())
     torch.testing.assert_close(session.run("eval", self.features)[0], other(self.features).detach())
 
+  def test_states_that_the_program_does_not_have_are_refused_before_any_is_set(self):
+    session = cotan.Session(self.Compile())
+    before = session.state_dict()
+    with self.assertRaisesRegex(KeyError, "layers.9.weight"):
+      session.load_state_dict({**Regression().state_dict(), "layers.9.weight": torch.zeros(1)})
+    for name, value in session.state_dict().items():
+      self.assertTrue(torch.equal(value, before[name]), name)
+
   def test_a_refused_op_is_named_with_its_line(self):
     with self.assertRaises(cotan.CompileError) as caught:
       cotan.compile(Unsupported(), (torch.randn(3, 3),))

@@ -125,6 +125,12 @@ class Session(cotan_runtime.Session):
     return [state for state in self.program.states.values()
             if state.role in ("parameter", "buffer") and state.persistent]
 
+  def _check_has_state(self, name):
+    try:
+      self._find_state(name)
+    except cotan_runtime.CotanError as error:
+      raise KeyError(name) from error
+
   def state_dict(self):
     """Returns copies of parameters and buffers as tensors, for module.load_state_dict(..., strict=False).
 
@@ -134,10 +140,13 @@ class Session(cotan_runtime.Session):
     return {state.name: _to_tensor(self.state(state.name), state.type) for state in self._module_states()}
 
   def load_state_dict(self, states):
-    """Sets parameters and buffers from a dict of tensors or arrays; others keep their values.
+    """Sets parameters and buffers from a dict of tensors or arrays, by name or alias; others keep their values.
 
     Raises:
-      KeyError: a name that the program does not have.
+      KeyError: a name that the program does not have; then no state has changed.
+      CotanError: a value has another dtype or shape than its state; those before it are set.
     """
+    for name in states:
+      self._check_has_state(name)
     for name, value in states.items():
       self.set_state(name, _to_array(value))

@@ -295,11 +295,15 @@ class Session:
     """Returns a copy of a state, by name or alias."""
     return self._returned(lib.session_get_state, name)
 
-  def set_state(self, name, value):
-    """Sets a state, by name or alias."""
+  def _find_state(self, name):
+    """Returns the index of a state, by name or alias. Raises CotanError NOT_FOUND."""
     index = ctypes.c_size_t()
     lib.program_find_state(self._program._handle, name.encode(), ctypes.byref(index))
-    info = _described(lib.program_state, lib.StateInfo(), self._program._handle, index.value)
+    return index.value
+
+  def set_state(self, name, value):
+    """Sets a state, by name or alias."""
+    info = _described(lib.program_state, lib.StateInfo(), self._program._handle, self._find_state(name))
     tensor = _tensors.borrow(value, info.dtype, f"state '{name}'")
     lib.session_set_state(self._handle, name.encode(), tensor.handle)
 
