@@ -87,11 +87,11 @@ class CompileTest(unittest.TestCase):
     return cotan.compile(self.net, (self.features,), loss=nn.functional.mse_loss, targets=(self.target,),
                          **{"optimizer": "sgd(lr=0.1)", **options})
 
-  def test_a_step_equals_pytorch(self):
+  def ExpectPyTorchsStep(self, optimizer):
+    """Compiles a step with an optimizer of the net, and compares it with that of the optimizer."""
     self.net.layers[1].p = 0.0
-    session = cotan.Session(self.Compile(optimizer=torch.optim.AdamW(self.net.parameters(), lr=0.01, betas=(0.8, 0.9))))
+    session = cotan.Session(self.Compile(optimizer=optimizer))
     prediction, loss = session.run("train_step", self.features, self.target)
-    optimizer = torch.optim.AdamW(self.net.parameters(), lr=0.01, betas=(0.8, 0.9))
     expected = self.net(self.features)
     expected_loss = nn.functional.mse_loss(expected, self.target)
     expected_loss.backward()
@@ -102,6 +102,13 @@ class CompileTest(unittest.TestCase):
     self.assertEqual(set(states), set(self.net.state_dict()))
     for name, value in self.net.state_dict().items():
       torch.testing.assert_close(states[name], value, msg=lambda text, name=name: f"{name}: {text}")
+
+  def test_a_step_equals_pytorch(self):
+    self.ExpectPyTorchsStep(torch.optim.AdamW(self.net.parameters(), lr=0.01, betas=(0.8, 0.9)))
+
+  def test_weight_decay_of_adam_may_be_decoupled(self):
+    options = {"lr": 0.01, "weight_decay": 0.5}
+    self.ExpectPyTorchsStep(torch.optim.Adam(self.net.parameters(), decoupled_weight_decay=True, **options))
 
   def test_training_and_evaluation_modes_are_exported_and_the_module_keeps_its_own(self):
     self.net.eval()

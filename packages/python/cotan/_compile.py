@@ -108,6 +108,8 @@ def _optimizer_text(optimizer):
     raise ValueError("an optimizer with several parameter groups cannot be compiled; give text such as "
                      "'adamw(lr=1e-3)', or freeze=[...] for parameters that are not trained")
   settings = dict(groups[0])
+  if settings.get("decoupled_weight_decay"):  # of Adam too
+    name = "adamw"
   if "betas" in settings:
     settings["beta1"], settings["beta2"] = settings.pop("betas")
   known = {
