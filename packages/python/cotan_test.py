@@ -110,6 +110,23 @@ class CompileTest(unittest.TestCase):
     options = {"lr": 0.01, "weight_decay": 0.5}
     self.ExpectPyTorchsStep(torch.optim.Adam(self.net.parameters(), decoupled_weight_decay=True, **options))
 
+  def test_parameters_that_the_optimizer_does_not_have_are_frozen(self):
+    head = self.net.layers[3]
+    program = self.Compile(optimizer=torch.optim.SGD(head.parameters(), lr=0.1))
+    self.assertTrue(all(parameter.requires_grad for parameter in self.net.parameters()))
+    self.assertEqual({name for name, state in program.states.items() if state.requires_grad},
+                     {"layers.3.weight", "layers.3.bias"})
+    session = cotan.Session(program)
+    session.run("train_step", self.features, self.target)
+    states = session.state_dict()
+    for name, value in self.net.state_dict().items():
+      self.assertEqual(torch.equal(states[name], value), name.startswith("layers.0."), name)
+
+  def test_an_optimizer_of_other_parameters_is_refused(self):
+    other = Regression()
+    with self.assertRaisesRegex(ValueError, "the optimizer has 4 parameters that Regression does not have"):
+      self.Compile(optimizer=torch.optim.SGD(other.parameters(), lr=0.1))
+
   def test_training_and_evaluation_modes_are_exported_and_the_module_keeps_its_own(self):
     self.net.eval()
     self.net.layers[0].train()
@@ -240,7 +257,7 @@ class CompileTest(unittest.TestCase):
     with self.assertRaisesRegex(ValueError, "LBFGS"):
       self.Compile(optimizer=torch.optim.LBFGS(self.net.parameters()))
     groups = [{"params": [p]} for p in self.net.parameters()]
-    with self.assertRaisesRegex(ValueError, "several parameter groups"):
+    with self.assertRaisesRegex(ValueError, r"several parameter groups .* flags=\['--freeze=stem\.\*'\]"):
       self.Compile(optimizer=torch.optim.SGD(groups, lr=0.1))
     with self.assertRaisesRegex(cotan.CompileError, "there is no optimizer 'adagrad'"):
       self.Compile(optimizer="adagrad")

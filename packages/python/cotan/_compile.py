@@ -2,6 +2,7 @@
 """From a module of PyTorch to a compiled program."""
 # pylint: disable=import-outside-toplevel,redefined-builtin
 
+import contextlib
 import copy
 import inspect
 import os
@@ -105,8 +106,9 @@ def _optimizer_text(optimizer):
   if name not in ("sgd", "adam", "adamw") or groups is None:
     raise ValueError(f"optimizer {type(optimizer).__name__} cannot be compiled; SGD, Adam and AdamW of torch.optim can")
   if len(groups) != 1:
-    raise ValueError("an optimizer with several parameter groups cannot be compiled; give text such as "
-                     "'adamw(lr=1e-3)', or freeze=[...] for parameters that are not trained")
+    raise ValueError("an optimizer with several parameter groups cannot be compiled; make one group of the parameters "
+                     "that are trained, or give text such as 'adamw(lr=1e-3)', and flags=['--freeze=stem.*'] for those "
+                     "that are not")
   settings = dict(groups[0])
   if settings.get("decoupled_weight_decay"):  # of Adam too
     name = "adamw"
@@ -122,6 +124,28 @@ def _optimizer_text(optimizer):
     if value is not None:
       parts.append(f"{key}={str(value).lower() if isinstance(value, bool) else repr(float(value))}")
   return f"{name}({','.join(parts)})"
+
+
+@contextlib.contextmanager
+def _frozen_without(optimizer, module):
+  """Freezes, for a while, the parameters of a module that an optimizer of torch.optim does not have."""
+  if optimizer is None or isinstance(optimizer, str):
+    yield
+    return
+  parameters = list(module.parameters())
+  taken = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+  unknown = len(taken - {id(parameter) for parameter in parameters})
+  if unknown:
+    raise ValueError(f"the optimizer has {unknown} parameters that {type(module).__name__} does not have; make it of "
+                     "parameters of the module")
+  frozen = [parameter for parameter in parameters if parameter.requires_grad and id(parameter) not in taken]
+  try:
+    for parameter in frozen:
+      parameter.requires_grad_(False)
+    yield
+  finally:
+    for parameter in frozen:
+      parameter.requires_grad_(True)
 
 
 def _compiler():
@@ -180,7 +204,8 @@ def compile(module, inputs, loss=None, optimizer=None, dynamic=None, out=None, *
     loss: a function or module that takes what the module returns, and `targets`, and returns the loss; then
       "train_step" takes inputs and targets and returns what the module returns, and the loss. Or text, as
       "cross_entropy(output:0,label)", or "output:0" for a module that returns its loss.
-    optimizer: text, as "adamw(lr=1e-3)", or an SGD, Adam or AdamW of torch.optim with one group of parameters.
+    optimizer: text, as "adamw(lr=1e-3)", or an SGD, Adam or AdamW of torch.optim with one group of parameters of the
+      module; the others are frozen.
     dynamic: {name of an argument: {axis: dimension}}; a dimension is its name, (name, min, max), or a dimension of
       torch.export. Targets have the names of the parameters of the loss.
     out: file to write; None: only the program is returned.
@@ -205,14 +230,14 @@ def compile(module, inputs, loss=None, optimizer=None, dynamic=None, out=None, *
   unknown = [name for name in dynamic or {} if name not in names + target_names]
   if unknown:
     raise ValueError(f"dynamic names {unknown[0]!r}; the arguments are {', '.join(names + target_names)}")
-  with tempfile.TemporaryDirectory() as folder:
+  optimizer_text = None if optimizer is None else _optimizer_text(optimizer)
+  with tempfile.TemporaryDirectory() as folder, _frozen_without(optimizer, module):
     trained = _export(step, [*inputs, *targets], names + target_names, dynamic, is_training=loss is not None)
     torch.export.save(trained, os.path.join(folder, "train.pt2"))
     path = os.path.join(folder, "program.cotan") if out is None else os.fspath(out)
     arguments = [f"--model={folder}/train.pt2", f"--out={path}", *flags]
     if loss is not None:
-      arguments += [f"--loss={loss if isinstance(loss, str) else 'output:-1'}",
-                    f"--optimizer={_optimizer_text(optimizer)}"]
+      arguments += [f"--loss={loss if isinstance(loss, str) else 'output:-1'}", f"--optimizer={optimizer_text}"]
     if evaluate:
       torch.export.save(_export(module, inputs, names, dynamic, is_training=False), os.path.join(folder, "eval.pt2"))
       arguments.append(f"--eval={folder}/eval.pt2")
