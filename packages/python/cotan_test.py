@@ -148,6 +148,14 @@ class CompileTest(unittest.TestCase):
       prediction, _ = session.run("train_step", *Data(count))
       self.assertEqual(prediction.shape, (count, 1))
 
+  def test_a_range_given_for_a_target_holds_for_the_inputs_of_every_method(self):
+    program = self.Compile(dynamic={"features": {0: "batch"}, "target": {0: ("batch", 2, 64)}})
+    self.assertEqual([(d.min, d.max) for d in program.dimensions], [(2, 64)])
+    session = cotan.Session(program)
+    self.assertEqual(session.run("eval", Data(64)[0])[0].shape, (64, 1))
+    with self.assertRaisesRegex(cotan.CotanError, "OUT_OF_RANGE"):
+      session.run("eval", Data(65)[0])
+
   def test_tensors_and_arrays_give_equal_results_of_their_kind(self):
     program = self.Compile()
     from_tensors = cotan.Session(program).run("eval", self.features)[0]
@@ -254,6 +262,8 @@ class CompileTest(unittest.TestCase):
       cotan.compile(self.net, (self.features,), optimizer="sgd(lr=0.1)")
     with self.assertRaisesRegex(ValueError, "'feature'; the arguments are features, target"):
       self.Compile(dynamic={"feature": {0: "batch"}})
+    with self.assertRaisesRegex(ValueError, r"'batch' two ranges, \(2, 64\) and \(1, 32\)"):
+      self.Compile(dynamic={"features": {0: ("batch", 2, 64)}, "target": {0: ("batch", 1, 32)}})
     with self.assertRaisesRegex(ValueError, "LBFGS"):
       self.Compile(optimizer=torch.optim.LBFGS(self.net.parameters()))
     groups = [{"params": [p]} for p in self.net.parameters()]

@@ -49,20 +49,24 @@ def _with_loss(module, loss, inputs, targets):
 
 
 class _Dimensions:
-  """Makes one torch.export.Dim of all dimensions of a name."""
+  """Makes one torch.export.Dim of all dimensions of a name, with the range that any argument gives.
+
+  Raises:
+    ValueError: a name has two ranges.
+  """
 
   def __init__(self, dynamic):
     import torch
     self._torch = torch
-    ranges = {}
-    for dimensions in dynamic.values():
-      for spec in dimensions.values():
-        if isinstance(spec, tuple):
-          ranges[spec[0]] = spec[1:]
+    self._dynamic = dynamic
     self._dims = {}
-    self._ranges = ranges
+    self._ranges = {}
+    for spec in (spec for dimensions in dynamic.values() for spec in dimensions.values() if isinstance(spec, tuple)):
+      name, bounds = spec[0], spec[1:]
+      if self._ranges.setdefault(name, bounds) != bounds:
+        raise ValueError(f"dynamic gives {name!r} two ranges, {self._ranges[name]} and {bounds}")
 
-  def of(self, spec):
+  def _of(self, spec):
     """Returns the Dim of "name", ("name", min, max), or of what torch.export takes itself."""
     name = spec[0] if isinstance(spec, tuple) else spec
     if not isinstance(name, str):
@@ -72,24 +76,19 @@ class _Dimensions:
       self._dims[name] = self._torch.export.Dim(name, **bounds)
     return self._dims[name]
 
-
-def _dynamic_shapes(names, dynamic):
-  """Returns dynamic_shapes of torch.export for arguments with these names; None if all sizes are fixed."""
-  if not dynamic:
-    return None
-  dims = _Dimensions(dynamic)
-  return {name: {axis: dims.of(spec) for axis, spec in dynamic[name].items()} or None if name in dynamic else None
-          for name in names}
+  def shapes(self, names):
+    """Returns dynamic_shapes of torch.export for arguments with these names; None if all sizes are fixed."""
+    shapes = {name: {axis: self._of(spec) for axis, spec in self._dynamic.get(name, {}).items()} for name in names}
+    return {name: sizes or None for name, sizes in shapes.items()} if any(shapes.values()) else None
 
 
-def _export(module, arguments, names, dynamic, is_training):
+def _export(module, arguments, names, dimensions, is_training):
   """Exports a module in training or evaluation mode; the modes of its submodules stay as they are."""
   import torch
   modes = [(part, part.training) for part in module.modules()]
   try:
     module.train(is_training)
-    shapes = _dynamic_shapes(names, {name: sizes for name, sizes in (dynamic or {}).items() if name in names})
-    return torch.export.export(module, tuple(arguments), dynamic_shapes=shapes, strict=False)
+    return torch.export.export(module, tuple(arguments), dynamic_shapes=dimensions.shapes(names), strict=False)
   except Exception as error:
     raise CompileError(f"torch.export cannot export {type(module).__name__}: {error}") from error
   finally:
@@ -230,16 +229,17 @@ def compile(module, inputs, loss=None, optimizer=None, dynamic=None, out=None, *
   unknown = [name for name in dynamic or {} if name not in names + target_names]
   if unknown:
     raise ValueError(f"dynamic names {unknown[0]!r}; the arguments are {', '.join(names + target_names)}")
+  dimensions = _Dimensions(dynamic or {})
   optimizer_text = None if optimizer is None else _optimizer_text(optimizer)
   with tempfile.TemporaryDirectory() as folder, _frozen_without(optimizer, module):
-    trained = _export(step, [*inputs, *targets], names + target_names, dynamic, is_training=loss is not None)
+    trained = _export(step, [*inputs, *targets], names + target_names, dimensions, is_training=loss is not None)
     torch.export.save(trained, os.path.join(folder, "train.pt2"))
     path = os.path.join(folder, "program.cotan") if out is None else os.fspath(out)
     arguments = [f"--model={folder}/train.pt2", f"--out={path}", *flags]
     if loss is not None:
       arguments += [f"--loss={loss if isinstance(loss, str) else 'output:-1'}", f"--optimizer={optimizer_text}"]
     if evaluate:
-      torch.export.save(_export(module, inputs, names, dynamic, is_training=False), os.path.join(folder, "eval.pt2"))
+      torch.export.save(_export(module, inputs, names, dimensions, is_training=False), os.path.join(folder, "eval.pt2"))
       arguments.append(f"--eval={folder}/eval.pt2")
     done = _run_compiler(arguments)
     if done.returncode != 0:
