@@ -223,6 +223,15 @@ class CompileTest(unittest.TestCase):
     self.assertNotIn("train_step", program.methods)
     self.assertEqual(cotan.Session(path).program.methods, program.methods)
 
+  def test_without_a_loss_the_forward_is_in_the_mode_of_the_module(self):
+    expected = self.net.eval()(self.features).detach()
+    for is_training in (True, False):
+      session = cotan.Session(cotan.compile(self.net.train(is_training), (self.features,)))
+      difference = (session.run("forward", self.features)[0] - expected).abs().max().item()
+      self.assertEqual(difference > 1e-3, is_training)  # by dropout
+      torch.testing.assert_close(session.run("eval", self.features)[0], expected)
+      self.assertEqual(self.net.training, is_training)
+
   def test_numbers_of_16_bits_pass_as_tensors(self):
     net = nn.Linear(3, 2).to(torch.bfloat16)
     features = self.features.to(torch.bfloat16)

@@ -194,8 +194,9 @@ def _python_lines(message, program):
 def compile(module, inputs, loss=None, optimizer=None, dynamic=None, out=None, *, targets=(), evaluate=True, flags=()):
   """Compiles a module and returns the cotan_runtime.Program.
 
-  With a loss and an optimizer the program has the method "train_step"; without, "forward" and "backward". "eval" is the
-  module in evaluation mode. Parameters and buffers have the names of the module. The module stays as it is.
+  With a loss and an optimizer the program has the method "train_step", which is the module in training mode; without,
+  "forward" and "backward", which are the module in the mode that it has (module.training). "eval" is the module in
+  evaluation mode. Parameters and buffers have the names of the module. The module stays as it is.
 
   Args:
     module: the torch.nn.Module, on the CPU.
@@ -232,7 +233,8 @@ def compile(module, inputs, loss=None, optimizer=None, dynamic=None, out=None, *
   dimensions = _Dimensions(dynamic or {})
   optimizer_text = None if optimizer is None else _optimizer_text(optimizer)
   with tempfile.TemporaryDirectory() as folder, _frozen_without(optimizer, module):
-    trained = _export(step, [*inputs, *targets], names + target_names, dimensions, is_training=loss is not None)
+    is_training = loss is not None or module.training
+    trained = _export(step, [*inputs, *targets], names + target_names, dimensions, is_training)
     torch.export.save(trained, os.path.join(folder, "train.pt2"))
     path = os.path.join(folder, "program.cotan") if out is None else os.fspath(out)
     arguments = [f"--model={folder}/train.pt2", f"--out={path}", *flags]
