@@ -265,6 +265,30 @@ class CompileTest(unittest.TestCase):
     text = str(caught.exception)
     self.assertIn("geqrf", text)
     self.assertRegex(text, r"cotan_test\.py:\d+, in forward: return torch\.geqrf\(x\)\[0\]")
+    self.assertNotIn("reading /", text)  # a line of progress
+
+  def Refused(self, script):
+    """Returns the text of the error if the shell script is the compiler."""
+    compiler = os.path.join(self.folder.name, "compile")
+    with open(compiler, "w", encoding="utf-8") as file:
+      file.write(f"#!/bin/sh\n{script}\n")
+    os.chmod(compiler, 0o755)
+    with mock.patch.dict(os.environ, {"COTAN_COMPILER": compiler}), self.assertRaises(cotan.CompileError) as caught:
+      self.Compile()
+    return str(caught.exception)
+
+  def test_the_end_of_the_compiler_is_named_if_it_has_no_error(self):
+    self.assertEqual(self.Refused("echo 'compiling ...' >&2; kill -KILL $$"),
+                     "the compiler was ended by signal 9 (Killed)\ncompiling ...")
+    self.assertEqual(self.Refused("exit 3"), "the compiler ended with status 3")
+
+  def test_an_error_has_no_lines_of_progress(self):
+    self.assertEqual(self.Refused("printf 'compiling ...\\nerror: too large\\nby 3 bytes\\n' >&2; exit 1"),
+                     "too large\nby 3 bytes")
+
+  def test_only_quoted_words_of_an_error_are_names_of_nodes(self):
+    self.assertNotIn("in Python", self.Refused("echo 'error: tanh and linear are words' >&2; exit 1"))
+    self.assertIn("in forward: return self.layers(features)", self.Refused('echo "error: no \'tanh\'" >&2; exit 1'))
 
   def test_arguments_that_do_not_fit_are_named(self):
     with self.assertRaisesRegex(ValueError, "both loss and optimizer"):

@@ -8,6 +8,7 @@ import inspect
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 
@@ -156,7 +157,7 @@ def _compiler():
 
 
 def _run_compiler(flags):
-  """Runs the compiler with the libraries of the installed PyTorch. Returns what it printed."""
+  """Runs the compiler with the libraries of the installed PyTorch. Returns the ended process."""
   import torch
   path, version = _compiler()
   if version and torch.__version__.split("+")[0] != version:
@@ -165,7 +166,19 @@ def _run_compiler(flags):
   environment = dict(os.environ)
   folders = [str(pathlib.Path(torch.__file__).resolve().parent / "lib"), environment.get("LD_LIBRARY_PATH", "")]
   environment["LD_LIBRARY_PATH"] = os.pathsep.join(folder for folder in folders if folder)
-  return subprocess.run([str(path), *flags], env=environment, capture_output=True, text=True, check=False)
+  return subprocess.run([str(path), *flags], env=environment, capture_output=True, text=True, errors="backslashreplace",
+                        check=False)
+
+
+def _reason(done):
+  """Returns why the compiler failed: its error without the lines of progress before it, or how it ended."""
+  found = re.search(r"^error: ", done.stderr, re.MULTILINE)
+  if found:
+    return done.stderr[found.end():].strip()
+  how = f"ended with status {done.returncode}"
+  if done.returncode < 0:
+    how = f"was ended by signal {-done.returncode} ({signal.strsignal(-done.returncode)})"
+  return f"the compiler {how}\n{done.stderr}".strip()
 
 
 def _python_lines(message, program):
@@ -177,7 +190,7 @@ def _python_lines(message, program):
   library = pathlib.Path(torch.__file__).resolve().parent
   # An exported aten.linalg_svd calls aten._linalg_svd.
   ops = {name.lstrip("_") for name in re.findall(r"aten(?:::|\.)(\w+)", message)}
-  nodes = set(re.findall(r"[\w.]+", message))
+  nodes = set(re.findall(r"'([\w.]+)'", message))
   lines = []
   for node in program.graph.nodes:
     op = re.match(r"aten\.(\w+)", str(node.target))
@@ -245,7 +258,7 @@ def compile(module, inputs, loss=None, optimizer=None, dynamic=None, out=None, *
       arguments.append(f"--eval={folder}/eval.pt2")
     done = _run_compiler(arguments)
     if done.returncode != 0:
-      message = done.stderr.strip()
+      message = _reason(done)
       lines = _python_lines(message, trained)
       raise CompileError("\n".join([message, "in Python:", *lines] if lines else [message]))
     if out is not None:
