@@ -26,5 +26,7 @@ export PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1
 # A script's own folder is searched first, and there are the sources of the package.
 cp "$3" "$TEST_TMPDIR/cotan_test.py"
 "$python" "$TEST_TMPDIR/cotan_test.py"
+"$python" "$4" 2> "$TEST_TMPDIR/usage" && fail "$4 without a file has status 0"
+grep -q '^usage: ' "$TEST_TMPDIR/usage" || fail "$4 without a file: $(cat "$TEST_TMPDIR/usage")"
 "$python" "$4" "$TEST_TMPDIR/digits.cotan" || fail "$4"
 "$5" "$TEST_TMPDIR/digits.cotan" "$TEST_TMPDIR" || fail "$5 with the artifact of $4"

@@ -22,6 +22,9 @@ def Batch(generator, count=64):
   return images, labels
 
 
+if len(sys.argv) != 2:
+  sys.exit("usage: python3 digits.py digits.cotan")
+
 torch.manual_seed(0)
 net = nn.Sequential(
     nn.Conv2d(1, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(),
