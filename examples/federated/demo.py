@@ -41,13 +41,11 @@ class Federation:
                              PYTHONUNBUFFERED="1")
 
   def __enter__(self):
-    home = self._folder / "flwr"
-    home.mkdir()
-    (home / "config.toml").write_text(
-        f'[superlink]\ndefault = "loopback"\n\n[superlink.loopback]\naddress = "{self.address}"\ninsecure = true\n')
-    self._start("superlink", "flower-superlink", "--insecure", f"--port={self._ports[0]}",
-                "--disable-runtime-dependency-installation")
-    self._wait_for_port(self._ports[0])
+    try:
+      self._start_superlink()
+    except BaseException:  # then there is no call of __exit__()
+      self.__exit__()
+      raise
     return self
 
   def __exit__(self, *_):
@@ -89,6 +87,15 @@ class Federation:
   def log_of(self, name):
     return (self._folder / f"{name}.txt").read_text(errors="replace")
 
+  def _start_superlink(self):
+    home = self._folder / "flwr"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "loopback"\n\n[superlink.loopback]\naddress = "{self.address}"\ninsecure = true\n')
+    superlink = self._start("superlink", "flower-superlink", "--insecure", f"--port={self._ports[0]}",
+                            "--disable-runtime-dependency-installation")
+    self._wait_for_superlink(superlink)
+
   def _start(self, name, program, *arguments):
     with open(self._folder / f"{name}.txt", "w") as log:
       process = subprocess.Popen([program, *arguments], env=self._environment, stdout=log,
@@ -96,12 +103,14 @@ class Federation:
     self._processes.append((name, process))
     return process
 
-  def _wait_for_port(self, port):
+  def _wait_for_superlink(self, process):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
       with socket.socket() as each:
-        if each.connect_ex(("127.0.0.1", port)) == 0:
+        if each.connect_ex(("127.0.0.1", self._ports[0])) == 0:
           return
+      if process.poll() is not None:
+        raise RuntimeError(f"the SuperLink ended with status {process.returncode}:\n{self.log_of('superlink')}")
       time.sleep(0.2)
     raise TimeoutError(f"the SuperLink does not answer:\n{self.log_of('superlink')}")
 

@@ -48,10 +48,13 @@ client = ClientApp(client_fn=lambda context: _Client(context).to_client(), mods=
 
 
 def serve(grid, context, program, version, initial, evaluate):
-  """Runs the rounds; `evaluate` takes a round's number and arrays by name."""
+  """Runs the rounds; `evaluate` takes a round's number and arrays by name.
+
+  Raises:
+    ValueError: a round has fewer than three devices.
+  """
   config = context.run_config
-  names, devices = task.shared_states(program), int(config["devices"])
-  chosen = max(1, round(float(config["fraction"]) * devices))
+  names, devices, chosen = task.shared_states(program), int(config["devices"]), task.devices_of_round(config)
 
   def sent(number):
     return {"program": version, "round": number}
@@ -66,6 +69,6 @@ def serve(grid, context, program, version, initial, evaluate):
                     evaluate_fn=evaluate_list, on_fit_config_fn=sent, on_evaluate_config_fn=sent)
   rounds = ServerConfig(num_rounds=int(config["rounds"]), round_timeout=float(config["round-timeout"]))
   # Any two devices can restore the masks of one that fails.
-  secure = SecAggPlusWorkflow(num_shares=min(3, chosen), reconstruction_threshold=2,
+  secure = SecAggPlusWorkflow(num_shares=3, reconstruction_threshold=2,
                               timeout=float(config["round-timeout"]))
   DefaultWorkflow(fit_workflow=secure)(grid, LegacyContext(context=context, config=rounds, strategy=strategy))

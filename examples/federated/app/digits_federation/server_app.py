@@ -15,8 +15,7 @@ _STRATEGIES = {"fedavg": (FedAvg, {}), "fedadam": (FedAdam, {"eta": 0.01, "tau":
 
 def _strategy(config):
   kind, options = _STRATEGIES[config["strategy"]]
-  devices, fraction = int(config["devices"]), float(config["fraction"])
-  chosen = max(1, round(fraction * devices))
+  devices, fraction, chosen = int(config["devices"]), float(config["fraction"]), task.devices_of_round(config)
   strategy = kind(fraction_train=fraction, fraction_evaluate=fraction, min_train_nodes=chosen, min_evaluate_nodes=chosen,
                   min_available_nodes=devices, **options)
   if float(config["clip"]) <= 0:

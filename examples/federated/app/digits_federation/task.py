@@ -53,15 +53,32 @@ def read_images(folder, name, part=0, parts=1):
   return (images[:, None] / np.float32(255)).astype(np.float32), labels.astype(np.int64)
 
 
+def devices_of_round(config):
+  """Returns how many devices train in a round. Raises ValueError if secure aggregation needs more."""
+  devices, fraction = int(config["devices"]), float(config["fraction"])
+  chosen = max(1, round(fraction * devices))
+  if config["secure"] and chosen < 3:
+    raise ValueError(f"secure aggregation needs 3 devices in a round, but fraction={fraction} of devices={devices} are "
+                     f"{chosen}; raise one of them, or set secure=false")
+  return chosen
+
+
 def images_of(node, name):
   """Returns the images of a device, which its --node-config describes."""
   return read_images(node["data"], name, int(node["partition-id"]), int(node["num-partitions"]))
 
 
 def train(session, images, labels, batch, epochs, random):
-  """Trains for whole batches; returns the mean loss and the number of images used in an epoch."""
+  """Trains for whole batches; returns the mean loss and the number of images used in an epoch.
+
+  Raises:
+    ValueError: there are fewer images than a batch has.
+  """
   losses = []
   count = len(images) // batch * batch
+  if count == 0:
+    raise ValueError(f"the device has {len(images)} images to train with, but a batch has {batch}; lower batch, or "
+                     "give the device more images")
   for _ in range(epochs):
     order = random.permutation(len(images))[:count].reshape(-1, batch)
     for chosen in order:
@@ -71,7 +88,13 @@ def train(session, images, labels, batch, epochs, random):
 
 
 def accuracy(session, images, labels, batch):
-  """Returns the share of images that are recognized; the last batch may be smaller."""
+  """Returns the share of images that are recognized; the last batch may be smaller.
+
+  Raises:
+    ValueError: there are no images.
+  """
+  if len(images) == 0:
+    raise ValueError("there are no images to evaluate; have fewer devices, or more images in the t10k files")
   right = 0
   for begin in range(0, len(images), batch):
     scores, = session.run("eval", images[begin:begin + batch])
