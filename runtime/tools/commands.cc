@@ -326,6 +326,8 @@ absl::string_view Usage() {
          "  adapters  writes the LoRA adapters to --out=FOLDER, with the names of PEFT; --merge: the model with the\n"
          "            adapters added to its weights; --checkpoint=IN: values of this checkpoint\n"
          "  train     trains on a data set, with checkpoints; cotan train --help\n"
+         "  diff      what differs between two artifacts: cotan diff A.cotan B.cotan\n"
+         "  reduce    smallest program for which a command still fails; --out=FILE -- COMMAND [ARGUMENT...]\n"
          "  link      fuses recorded backwards of several artifacts; cotan link --help\n"
          "  pack      decodes a folder of images to a file for train; cotan pack --help\n"
          "bench, run, verify, adapters, train: --device=cpu (the default) or --device=cuda\n"
