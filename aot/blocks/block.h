@@ -19,8 +19,8 @@
 // lists them with the reason. These are blocks that return an input, a view of one, or two results that share memory
 // (return a clone); write to an argument, or to a buffer that requires grad; have effects (prints, assertions); take
 // undefined tensors; take or return complex ones; or use tensors of the caller that are not among their inputs,
-// parameters and buffers. No block is shared with CompileOptions.order above 1 or with
-// saved-tensor hooks that move values to the host.
+// parameters and buffers. No block is shared with CompileOptions.order above 1,
+// saved-tensor hooks that move values to the host, synchronized batch norm, or sizes that depend on data.
 #ifndef COTAN_AOT_BLOCKS_BLOCK_H_
 #define COTAN_AOT_BLOCKS_BLOCK_H_
 

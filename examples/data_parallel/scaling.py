@@ -105,7 +105,7 @@ def print_figures():
     for network in NETWORKS:
         print(f"| {network.name} | {network.latency_us} µs | {network.gb_per_s} GB/s | as measured over "
               f"{'TCP' if network.message_us == TCP_MESSAGE_US else 'memory'} |")
-    print(f"\nBuckets have {BUCKET_MB} MB (`bucket_bytes`).")
+    print(f"\nBuckets of {BUCKET_MB} MB are assumed (`bucket_bytes`, by default 4 MiB).")
 
 
 def main():

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -351,6 +352,13 @@ TEST(CommandsTest, TrainNamesTheErrorOfAStepBeforeThatOfTheCurve) {
                "--lr=1e30", "--threads=1", "--curve=" + folder + "/no_such_folder/curve.svg"});
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kAborted) << outcome.status;
   EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("lower the learning rate"));
+}
+
+TEST(CommandsTest, EveryCommandIsInTheUsageText) {
+  for (const absl::string_view name : {"inspect", "verify", "bench", "run", "adapters", "train", "diff", "reduce"}) {
+    EXPECT_TRUE(IsCommand(name)) << name;
+    EXPECT_THAT(std::string(Usage()), HasSubstr(absl::StrCat("\n  ", name, " ")));
+  }
 }
 
 TEST(CommandsTest, OptionsOfOtherCommandsAreRefused) {
