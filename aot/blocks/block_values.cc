@@ -33,7 +33,8 @@ T Require(absl::StatusOr<T> result) {
 // ones, or is a kernel of this project.
 bool NeedsContiguous(absl::string_view op) {
   if (!absl::ConsumePrefix(&op, "aten::")) return true;
-  return absl::StartsWith(op, "view") || op == "_unsafe_view" || op == "as_strided" || op == "_reshape_alias";
+  return absl::StartsWith(op, "view") || absl::StartsWith(op, "as_strided") || op == "_unsafe_view" ||
+         op == "_reshape_alias";
 }
 
 // Runs a node of a block's graph.

@@ -8,23 +8,24 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "aot/capture/one_thread.h"
+
 namespace cotan::aot {
 
 // Registers the kernels of all tracing keys. Idempotent.
 void RegisterTracing();
 
 // Within its scope, ops of the thread go through the tracing stack (aot/capture/dispatch_keys.h), the grad
-// mode is initially `grad_enabled`, and LibTorch computes on one thread: sums are then the same on every
-// machine, and speed is not critical, as traced models are small or run once.
+// mode is initially `grad_enabled`, and LibTorch computes on one thread: speed is not critical, as traced models are
+// small or run once.
 class TraceScope {
  public:
   explicit TraceScope(bool grad_enabled);
-  ~TraceScope();
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
 
  private:
-  int threads_;
+  OneThread one_thread_;
   c10::impl::IncludeDispatchKeyGuard keys_;
   at::functionalization::impl::FunctionalizationReapplyViewsGuard views_;
   c10::AutoGradMode grad_mode_;

@@ -2,7 +2,6 @@
 
 #include "aot/references/reference.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
@@ -23,6 +22,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "aot/capture/one_thread.h"
 #include "aot/capture/tensor_data.h"
 #include "aot/references/cancellation.h"
 #include "base/dtype.h"
@@ -74,27 +74,16 @@ std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const OptimizerOptions& o
   return std::make_unique<torch::optim::Adam>(std::move(parameters), AdamOf<torch::optim::AdamOptions>(adam));
 }
 
-// Makes LibTorch compute in this thread. Others spin while they wait for small tensors.
-class OneThread {
- public:
-  OneThread() : threads_(at::get_num_threads()) { at::set_num_threads(1); }
-  ~OneThread() { at::set_num_threads(threads_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int threads_;
-};
-
 // A parameter that a step updates.
 struct Stepped {
   std::string name;
+  size_t group = 0;
   const TensorData& initial;
   const TensorData& gradient;  // of the reference run
 };
 
 // Returns the parameters with a gradient.
-std::vector<Stepped> SteppedParameters(const TracedProgram& traced) {
+std::vector<Stepped> SteppedParameters(const TracedProgram& traced, const OptimizerConfig& config) {
   absl::flat_hash_map<absl::string_view, const TensorData*> initial;
   for (const TracedState& state : traced.states) initial.try_emplace(state.name, &state.initial);
   std::vector<Stepped> stepped;
@@ -103,7 +92,8 @@ std::vector<Stepped> SteppedParameters(const TracedProgram& traced) {
     if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
     const TensorData& gradient = traced.reference.gradients[next_gradient++];
     const auto state = initial.find(output.name);
-    if (state != initial.end()) stepped.push_back({output.name, *state->second, gradient});
+    if (state != initial.end())
+      stepped.push_back({output.name, GroupOf(config, output.name), *state->second, gradient});
   }
   return stepped;
 }
@@ -117,11 +107,14 @@ struct Bucket {
   at::Tensor tensor = {};  // elements of the members, with gradients
 };
 
+int64_t NumElements(const TensorData& data) {
+  return static_cast<int64_t>(data.bytes.size()) / static_cast<int64_t>(ByteSize(data.dtype));
+}
+
 // Returns a one-dimensional tensor without memory of its own.
 at::Tensor Borrowed(const TensorData& data) {
-  const at::TensorOptions options(ToScalarType(data.dtype));
-  const auto numel = static_cast<int64_t>(data.bytes.size() / options.dtype().itemsize());
-  return at::from_blob(const_cast<char*>(data.bytes.data()), {numel}, options);
+  return at::from_blob(const_cast<char*>(data.bytes.data()), {NumElements(data)},
+                       at::TensorOptions(ToScalarType(data.dtype)));
 }
 
 // Copies the members' values and gradients.
@@ -136,14 +129,14 @@ void Fill(const std::vector<Stepped>& parameters, Bucket& bucket) {
 }
 
 // Returns buckets with all parameters, each of at most kBucketElements elements, or of one parameter.
-std::vector<Bucket> Buckets(const OptimizerConfig& config, const std::vector<Stepped>& parameters) {
+std::vector<Bucket> Buckets(const std::vector<Stepped>& parameters) {
   constexpr int64_t kBucketElements = int64_t{1} << 14;  // in the cache
   std::vector<Bucket> buckets;
   std::map<std::pair<size_t, DType>, size_t> open;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const size_t group = GroupOf(config, parameters[i].name);
+    const size_t group = parameters[i].group;
     const TensorData& initial = parameters[i].initial;
-    const int64_t numel = Borrowed(initial).numel();
+    const int64_t numel = NumElements(initial);
     const auto [entry, is_new] = open.try_emplace({group, initial.dtype}, buckets.size());
     if (is_new || buckets[entry->second].numel + numel > kBucketElements) {
       entry->second = buckets.size();
@@ -207,8 +200,8 @@ std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced) {
 std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced, const OptimizerConfig& config) {
   std::vector<ExpectedState> expected = ExpectedAfterRun(traced);
   const OneThread one_thread;
-  const std::vector<Stepped> parameters = SteppedParameters(traced);
-  const std::vector<Bucket> buckets = Buckets(config, parameters);
+  const std::vector<Stepped> parameters = SteppedParameters(traced, config);
+  const std::vector<Bucket> buckets = Buckets(parameters);
   Clip(config, buckets);
   double largest_gradient = 0;
   std::vector<TensorData> contents(parameters.size());
@@ -217,9 +210,9 @@ std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced, const 
     Store(parameters, bucket, contents);
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const std::string& name = parameters[i].name;
-    const double slack = StepSlack(OptionsOf(config, GroupOf(config, name)), contents[i].dtype, largest_gradient);
-    expected.push_back({name, std::move(contents[i]), slack});
+    const Stepped& parameter = parameters[i];
+    const double slack = StepSlack(OptionsOf(config, parameter.group), contents[i].dtype, largest_gradient);
+    expected.push_back({parameter.name, std::move(contents[i]), slack});
   }
   return expected;
 }

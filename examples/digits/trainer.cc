@@ -85,8 +85,8 @@ absl::StatusOr<Score> Trainer::ScoreOf(const Tensor& result, int64_t count) cons
     return absl::InvalidArgumentError(absl::StrCat("logits are ", result.ToString(), " instead of f32[", count, ",",
                                                    kClasses, "]; compile examples/digits without --precision"));
   }
-  COTAN_ASSIGN_OR_RETURN(const std::vector<float> logits, result.ToVector<float>());
-  const float* row = logits.data();
+  COTAN_ASSIGN_OR_RETURN(const Tensor logits, result.ToHost());
+  const float* row = logits.data<float>();
   Score score{0, count};
   for (int64_t i = 0; i < score.images; ++i, row += kClasses) {
     score.right += std::max_element(row, row + kClasses) - row == labels_[static_cast<size_t>(i)];
