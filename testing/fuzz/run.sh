@@ -167,7 +167,7 @@ mkdir -p "$root"
 set_environment
 result=0
 for target in "${targets[@]}"; do
-  if [[ -z $is_built ]] && ! ./bazelw build --config="$config" "//testing/fuzz:${target}_fuzzer" < /dev/null; then
+  if [[ -z $is_built ]] && ! env --unset=TEST_TMPDIR ./bazelw build --config="$config" "//testing/fuzz:${target}_fuzzer" < /dev/null; then
     echo "$target: not built." >&2
     result=1
     continue
