@@ -270,7 +270,8 @@ absl::StatusOr<MergedViewInputs> MergeViewInputs(const ViewAndMutationMetaFields
 void BindSyntheticBases(const MergedViewInputs& merged, const ViewAndMutationMetaFields& facts,
                         absl::Span<const InputDescription> inputs, InputBinding& binding) {
   std::vector<int>& with_metadata_mutations = binding.aliased_inputs_with_metadata_mutations;
-  binding.inner_inputs.resize(inputs.size());
+  // Clang finds no default constructor for a variant of nested structs.
+  binding.inner_inputs.resize(inputs.size(), InputBinding::Argument{});
   for (const SyntheticBase& chosen : merged.bases) {
     const int base = binding.num_bases();
     binding.bases.push_back(chosen.base);

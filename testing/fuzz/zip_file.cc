@@ -45,11 +45,11 @@ void Append(std::string& bytes, uint64_t number, size_t size) {
 
 // Appends what a local header and one of the directory have in common: version, flags, method, time, date, checksum,
 // sizes, length of the name, no extra field.
-void AppendCommon(std::string& bytes, const ZipEntry& entry) {
+void AppendCommon(std::string& bytes, const ZipEntry& entry, uint32_t checksum) {
   Append(bytes, 20, 2);
   Append(bytes, 0, 2 + 2 + 2);
   Append(bytes, 0x21, 2);
-  Append(bytes, Crc32(entry.content), 4);
+  Append(bytes, checksum, 4);
   Append(bytes, entry.content.size(), 4);
   Append(bytes, entry.content.size(), 4);
   Append(bytes, entry.name.size(), 2);
@@ -82,15 +82,16 @@ std::optional<std::vector<ZipEntry>> ReadZip(absl::string_view archive) {
 std::string WriteZip(const std::vector<ZipEntry>& entries) {
   std::string archive, directory;
   for (const ZipEntry& entry : entries) {
+    const uint32_t checksum = Crc32(entry.content);
     Append(directory, kDirectorySignature, 4);
     Append(directory, 20, 2);
-    AppendCommon(directory, entry);
+    AppendCommon(directory, entry, checksum);
     Append(directory, 0, 2 + 2 + 2);
     Append(directory, 0, 4);
     Append(directory, archive.size(), 4);
     directory += entry.name;
     Append(archive, kLocalSignature, 4);
-    AppendCommon(archive, entry);
+    AppendCommon(archive, entry, checksum);
     archive += entry.name;
     archive += entry.content;
   }

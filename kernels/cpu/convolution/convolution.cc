@@ -14,6 +14,7 @@
 #include "kernels/cpu/convolution/pointwise.h"
 #include "kernels/cpu/convolution/winograd.h"
 #include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/copy/nested_layout.h"
 #include "kernels/cpu/half_precision/half_precision.h"
 #include "kernels/cpu/onednn/primitive.h"
 #include "kernels/cpu/simd/simd.h"
@@ -440,7 +441,7 @@ class Builder {
   absl::StatusOr<Slot> BringWeights(const MemoryLayout& target) {
     const Operand& weights = problem_.weights;
     StridedLayout layout = weights.layout;
-    if (HasZeroStride(layout)) layout.strides = ContiguousStrides(layout.sizes);
+    if (HasZeroStride(layout) || !IsNested(layout)) layout.strides = ContiguousStrides(layout.sizes);
     COTAN_ASSIGN_OR_RETURN(const MemoryLayout plain, Memory(problem_.dtype, Grouped(layout, problem_.groups)));
     return Bring(weights, layout, target, plain);
   }

@@ -194,6 +194,34 @@ TEST(ConvolutionTest, RandomGeometriesAndAttributes) {
   for (int i = 0; i < 60; ++i) ExpectConvolution(RandomCase(random), random, random() % 2 == 0);
 }
 
+TEST(ConvolutionTest, WeightsMayOverlap) {
+  std::mt19937_64 random(TestSeed());
+  HostTensor input = RandomTensor(DType::kFloat32, DenseLayout({2, 2, 3, 5}), random);
+  HostTensor windows = RandomTensor(DType::kFloat32, StridedLayout{{2, 2, 1, 2}, {1, 1, 1, 1}, 0}, random);
+  HostTensor copies(DType::kFloat32, DenseLayout({2, 2, 1, 2}));
+  copies.SetValues(windows.Values());
+  HostTensor gradient = RandomTensor(DType::kFloat32, DenseLayout({2, 2, 3, 4}), random);
+  Op op;
+  Convolution& forward = *op.mutable_convolution_backward_input()->mutable_forward();
+  forward.set_groups(1);
+  for (int d = 0; d < 2; ++d) {
+    forward.add_stride(1);
+    forward.add_padding(0);
+    forward.add_dilation(1);
+  }
+  HostTensor actual(DType::kFloat32, input.layout()), expected(DType::kFloat32, input.layout());
+  cpu::Run(MakeConvolutionBackwardInput, op, {&gradient, &windows}, actual);
+  cpu::Run(MakeConvolutionBackwardInput, op, {&gradient, &copies}, expected);
+  EXPECT_EQ(actual.Values(), expected.Values());
+
+  Op forward_op;
+  *forward_op.mutable_convolution() = forward;
+  HostTensor output(DType::kFloat32, gradient.layout()), expected_output(DType::kFloat32, gradient.layout());
+  cpu::Run(MakeConvolution, forward_op, {&input, &windows}, output);
+  cpu::Run(MakeConvolution, forward_op, {&input, &copies}, expected_output);
+  EXPECT_EQ(output.Values(), expected_output.Values());
+}
+
 TEST(ConvolutionTest, HalfPrecisionIsRoundedOnce) {
   std::mt19937_64 random(TestSeed());
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {

@@ -2,31 +2,17 @@
 
 #include "kernels/cpu/matmul/matmul_steps.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/copy/nested_layout.h"
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/pipeline.h"
 
 namespace cotan::cpu {
 namespace {
-
-// Returns true if each dimension steps over the whole of those with smaller strides, as oneDNN demands; matrices of a
-// batch that overlap, such as sliding windows, do not. A batch dimension of stride 0 repeats the matrix.
-bool IsNested(const StridedLayout& layout) {
-  std::vector<std::pair<int64_t, int64_t>> steps;  // strides with their sizes
-  for (size_t d = 0; d < layout.sizes.size(); ++d) {
-    if (layout.sizes[d] > 1 && layout.strides[d] != 0) steps.emplace_back(layout.strides[d], layout.sizes[d]);
-  }
-  std::sort(steps.begin(), steps.end());
-  for (size_t i = 1; i < steps.size(); ++i) {
-    if (steps[i].first < steps[i - 1].first * steps[i - 1].second) return false;
-  }
-  return true;
-}
 
 // Returns true if a library can read the matrices in place.
 bool IsPlain(const StridedLayout& layout) {
