@@ -29,6 +29,7 @@
 #include "aot/transforms/layout_assignment.h"
 #include "aot/transforms/overlap_collectives.h"
 #include "aot/transforms/place_host_copies.h"
+#include "aot/transforms/pool_index_dtype.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "serialization/schema/tensor_type.h"
@@ -163,6 +164,7 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
       .Add("drop_barriers", DropBarriers)
       .Add("matmul_epilogues", FuseMatmulEpilogues)
       .Add("checks_first", HoistIndexChecks)
+      .Add("pool_index_dtypes", NarrowPoolIndexDTypes)
       .Add("place_host_copies", PlaceHostCopies)
       .Add("overlap_collectives", OverlapCollectives)
       .Add("layouts", AssignLayouts);

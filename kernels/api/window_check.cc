@@ -94,6 +94,12 @@ absl::Status CheckPoolOperands(const Pool& op, bool is_max, const TensorSpec& in
   return Expect("the pool's output", output, input.dtype, sizes);
 }
 
+// `pooled` is the output of the forward pool.
+absl::Status CheckPoolIndices(const TensorSpec& indices, const TensorSpec& pooled) {
+  const DType dtype = indices.dtype == DType::kInt32 ? DType::kInt32 : DType::kInt64;
+  return Expect("the indices", indices, dtype, pooled.layout.sizes);
+}
+
 }  // namespace
 
 absl::Status CheckConvolution(const KernelRequest& request) {
@@ -120,13 +126,13 @@ absl::Status CheckMaxPool(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(ExpectCounts(request, 1, 1, 1, 2));
   COTAN_RETURN_IF_ERROR(CheckPoolOperands(request.op.max_pool(), true, request.inputs[0], request.outputs[0]));
   if (request.outputs.size() < 2) return absl::OkStatus();
-  return Expect("the indices", request.outputs[1], DType::kInt64, request.outputs[0].layout.sizes);
+  return CheckPoolIndices(request.outputs[1], request.outputs[0]);
 }
 
 absl::Status CheckMaxPoolBackward(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(ExpectCounts(request, 2, 2, 1, 1));
   COTAN_RETURN_IF_ERROR(CheckPoolOperands(request.op.max_pool_backward(), true, request.outputs[0], request.inputs[0]));
-  return Expect("the indices", request.inputs[1], DType::kInt64, request.inputs[0].layout.sizes);
+  return CheckPoolIndices(request.inputs[1], request.inputs[0]);
 }
 
 absl::Status CheckAvgPool(const KernelRequest& request) {

@@ -158,16 +158,19 @@ void AddPool(KernelCaseList& list, DType dtype, const PoolShape& shape, bool is_
   }
   *forward.mutable_max_pool() = attributes;
   *backward.mutable_max_pool_backward() = attributes;
-  const KernelCase& c = list.Add("max_pool" + suffix, forward, kExact);
-  list.Input(dtype, x);
-  list.Output(dtype, y);
-  list.Output(DType::kInt64, y);
-  HostTensor index(DType::kInt64, y);
-  index.SetValues(ReferenceOutputs(reference::MakeMaxPool, c)[1].Values());
-  list.Add("max_pool_backward" + suffix, backward, tolerance);
-  list.Input(dtype, y);
-  list.Input(std::move(index));
-  list.Output(dtype, x);
+  for (const DType index_dtype : {DType::kInt64, DType::kInt32}) {
+    const std::string name = index_dtype == DType::kInt64 ? suffix : suffix + "/i32";
+    const KernelCase& c = list.Add("max_pool" + name, forward, kExact);
+    list.Input(dtype, x);
+    list.Output(dtype, y);
+    list.Output(index_dtype, y);
+    HostTensor index(index_dtype, y);
+    index.SetValues(ReferenceOutputs(reference::MakeMaxPool, c)[1].Values());
+    list.Add("max_pool_backward" + name, backward, tolerance);
+    list.Input(dtype, y);
+    list.Input(std::move(index));
+    list.Output(dtype, x);
+  }
 }
 
 struct AttentionShape {

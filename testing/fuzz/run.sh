@@ -126,8 +126,9 @@ fuzz() {
   # A leak at the end of a process has no input.
   ((found > 0)) && failed=1 || found=$failed
   edges=$(cat "$folder"/output.[0-9]* | grep -o 'cov: [0-9]*' | sort -k 2 -n | tail -n 1 || true)
-  executions=$(cat "$folder"/output.[0-9]* |
-    awk '$1 == "stat::number_of_executed_units:" { sum += $2 } END { printf "%.0f\n", sum }')
+  # A process that receives two signals prints its statistics twice.
+  executions=$(awk '$1 == "stat::number_of_executed_units:" { units[FILENAME] = $2 }
+    END { for (file in units) sum += units[file]; printf "%.0f\n", sum }' "$folder"/output.[0-9]*)
   printf '%s\t%s\t%d\t%s\t%s\t%s\t%s\n' "$(date -u +%F)" "$name" "$((SECONDS - begin))" "$executions" \
     "${edges#cov: }" "$found" "$sanitizers" >> "$runs"
   return "$failed"

@@ -115,7 +115,8 @@ void WritePool(MethodWriter& w) {
     return w.Add(std::move(op), {input}, {w.Result(DType::kFloat32, sizes, input.bound)});
   }
   const TypedValue values = w.Result(DType::kFloat32, sizes, input.bound);
-  const TypedValue indices = w.Result(DType::kInt64, sizes, kMaxValueElements);
+  const DType index_dtype = pool.stride(0) == 1 ? DType::kInt32 : DType::kInt64;
+  const TypedValue indices = w.Result(index_dtype, sizes, kMaxValueElements);
   w.Add(std::move(op), {input}, {values, indices});
   if (w.choices().OneIn(2)) return;
   Op backward;

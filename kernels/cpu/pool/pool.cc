@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/pipeline.h"
+#include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
 namespace {
@@ -28,16 +30,16 @@ namespace {
 // Computes one row (all w) of the output; `index` may be null.
 template <typename T>
 COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, const T* input, T* output,
-                                int64_t* index) {
+                                int32_t* index) {
   const int64_t side = IsWhole(g.axes[1], h) ? SquareSide(g) : 0;
   for (int64_t w = 0; w < g.axes[2].output; ++w) {
     T* to = output + w * g.axes[2].output_stride;
-    int64_t* at = index == nullptr ? nullptr : index + w * g.axes[2].index_stride;
+    int32_t* at = index == nullptr ? nullptr : index + w * g.axes[2].index_stride;
     int64_t lane = 0;
     if (side != 0 && IsWhole(g.axes[2], w)) {
       const WholeWindow window = WholeWindowAt(g.axes, d, h, w);
       for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
-        int64_t* const positions = at == nullptr ? nullptr : at + lane;
+        int32_t* const positions = at == nullptr ? nullptr : at + lane;
         if (side == 2) MaxOfWhole<T, 2>(window, input + lane, to + lane, positions);
         if (side == 3) MaxOfWhole<T, 3>(window, input + lane, to + lane, positions);
       }
@@ -47,7 +49,7 @@ COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, con
     }
     ForEachFewLanes<T>(
         lane, g.lanes.size, [&](int64_t first, auto count) __attribute__((always_inline)) {
-          int64_t* const positions = at == nullptr ? nullptr : at + first;
+          int32_t* const positions = at == nullptr ? nullptr : at + first;
           if constexpr (count() > 1) {
             MaxOfFewLanes<T, count()>(g, d, h, w, input + first, to + first, positions);
           } else {
@@ -61,10 +63,10 @@ COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, con
 // window only, and its gradient is assigned.
 template <typename T>
 COTAN_SIMD_VERSIONS void MaxRowBackward(const PoolGeometry& g, bool assigns, int64_t d, int64_t h, const T* grad_output,
-                                        const int64_t* index, T* grad_input) {
+                                        const int32_t* index, T* grad_input) {
   const int64_t side = IsWhole(g.axes[1], h) ? SquareSide(g) : 0;
   for (int64_t w = 0; w < g.axes[2].output; ++w) {
-    const int64_t* at = index + w * g.axes[2].index_stride;
+    const int32_t* at = index + w * g.axes[2].index_stride;
     const T* from = grad_output + w * g.axes[2].output_stride;
     int64_t lane = 0;
     if (side != 0 && IsWhole(g.axes[2], w)) {
@@ -75,9 +77,9 @@ COTAN_SIMD_VERSIONS void MaxRowBackward(const PoolGeometry& g, bool assigns, int
       }
     }
     for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
-      typename PositionsOf<T>::Long wide;
-      std::memcpy(&wide, at + lane, sizeof(wide));
-      const auto position = __builtin_convertvector(wide, Positions<T>);
+      typename PositionsOf<T>::Stored stored;
+      std::memcpy(&stored, at + lane, sizeof(stored));
+      const auto position = __builtin_convertvector(stored, Positions<T>);
       Vector<T> gradient;
       Load(from + lane, gradient);
       ForEachTap(
@@ -113,7 +115,7 @@ class MaxPool final : public Kernel {
   absl::Status Run(const KernelArgs& args) override {
     const auto* input = static_cast<const T*>(args.inputs[0]);
     auto* output = static_cast<T*>(args.outputs[0]);
-    auto* index = has_index_ ? static_cast<int64_t*>(args.outputs[1]) : nullptr;
+    auto* index = has_index_ ? static_cast<int32_t*>(args.outputs[1]) : nullptr;
     ForEachOutputRow(
         geometry_, threads_, [](int) {},
         [&](int, int64_t d, int64_t h, const PoolOffsets& at) {
@@ -138,7 +140,7 @@ class MaxPoolBackward final : public Kernel {
 
   absl::Status Run(const KernelArgs& args) override {
     const auto* grad_output = static_cast<const T*>(args.inputs[0]);
-    const auto* index = static_cast<const int64_t*>(args.inputs[1]);
+    const auto* index = static_cast<const int32_t*>(args.inputs[1]);
     auto* grad_input = static_cast<T*>(args.outputs[0]);
     if (!assigns_ || !geometry_.WindowsTile()) COTAN_RETURN_IF_ERROR(zero_->Run(args));
     std::atomic<int64_t> foreign{0};
@@ -158,7 +160,7 @@ class MaxPoolBackward final : public Kernel {
   int64_t Plane() const { return geometry_.axes[0].input * geometry_.axes[1].input * geometry_.axes[2].input; }
 
   // Scatters one row with a single lane. Returns false if an index is outside the plane.
-  bool Scatter(const T* grad_output, const int64_t* index, T* grad_input) const {
+  bool Scatter(const T* grad_output, const int32_t* index, T* grad_input) const {
     const auto& axes = geometry_.axes;
     const int64_t plane = Plane();
     for (int64_t w = 0; w < axes[2].output; ++w) {
@@ -178,6 +180,86 @@ class MaxPoolBackward final : public Kernel {
   std::unique_ptr<Kernel> zero_;  // clears the gradient
   int threads_;
 };
+
+// Converts positions in memory of the same order. Those that 32 bits cannot hold become -1, which is in no plane.
+template <typename From, typename To>
+class CastPositions final : public Kernel {
+ public:
+  CastPositions(int64_t count, int threads) : count_(count), threads_(threads) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    const auto* from = static_cast<const From*>(args.inputs[0]);
+    auto* to = static_cast<To*>(args.outputs[0]);
+    ParallelFor(threads_, count_, kElementsPerChunk, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto position = static_cast<To>(from[i]);
+        to[i] = position == from[i] ? position : To{-1};
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t count_;
+  int threads_;
+};
+
+// Operand `i` of `specs`, i64 indices, as i32, and memory for it and for a dense copy.
+struct NarrowIndices {
+  NarrowIndices(absl::Span<const TensorSpec> specs, size_t i, Pipeline& pipeline)
+      : wide(specs[i].layout), specs(specs.begin(), specs.end()) {
+    const auto count = static_cast<size_t>(NumElements(wide.sizes));
+    StridedLayout& layout = this->specs[i].layout;
+    this->specs[i].dtype = DType::kInt32;
+    narrow = pipeline.AddScratch(count * sizeof(int32_t));
+    if (IsDenseNonOverlapping(wide)) return;
+    layout.strides = ContiguousStrides(wide.sizes);
+    dense = pipeline.AddScratch(count * sizeof(int64_t));
+  }
+
+  StridedLayout wide;
+  std::vector<TensorSpec> specs;
+  Slot narrow;
+  std::optional<Slot> dense;  // unless the elements of `wide` are
+};
+
+// Returns a max pool of a request with i64 indices: one with i32 indices, which are then converted.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWithWideIndices(const KernelRequest& request, KernelFactory factory) {
+  auto pipeline = std::make_unique<Pipeline>(request.threads);
+  const NarrowIndices indices(request.outputs, 1, *pipeline);
+  KernelRequest narrow = request;
+  narrow.outputs = indices.specs;
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, factory(narrow));
+  pipeline->Add(std::move(kernel), {Slot::Input(0)}, {Slot::Output(0), indices.narrow});
+  const int64_t count = NumElements(indices.wide.sizes);
+  pipeline->Add(std::make_unique<CastPositions<int32_t, int64_t>>(count, request.threads), {indices.narrow},
+                {indices.dense.value_or(Slot::Output(1))});
+  if (!indices.dense.has_value()) return pipeline;
+  pipeline->Add(MakeCopyKernel(sizeof(int64_t), indices.wide.sizes, ContiguousStrides(indices.wide.sizes),
+                               indices.wide.strides, request.threads),
+                {*indices.dense}, {Slot::Output(1)});
+  return pipeline;
+}
+
+// Returns the backward of a request with i64 indices.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBackwardWithWideIndices(const KernelRequest& request,
+                                                                    KernelFactory factory) {
+  auto pipeline = std::make_unique<Pipeline>(request.threads);
+  const NarrowIndices indices(request.inputs, 1, *pipeline);
+  if (indices.dense.has_value()) {
+    pipeline->Add(MakeCopyKernel(sizeof(int64_t), indices.wide.sizes, indices.wide.strides,
+                                 ContiguousStrides(indices.wide.sizes), request.threads),
+                  {Slot::Input(1)}, {*indices.dense});
+  }
+  const int64_t count = NumElements(indices.wide.sizes);
+  pipeline->Add(std::make_unique<CastPositions<int64_t, int32_t>>(count, request.threads),
+                {indices.dense.value_or(Slot::Input(1))}, {indices.narrow});
+  KernelRequest narrow = request;
+  narrow.inputs = indices.specs;
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, factory(narrow));
+  pipeline->Add(std::move(kernel), {Slot::Input(0), indices.narrow}, {Slot::Output(0)});
+  return pipeline;
+}
 
 // Makes a kernel by the factory of the dtype of output 0, f32 or f64.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFor(const KernelRequest& request, KernelFactory f32, KernelFactory f64) {
@@ -253,6 +335,7 @@ template <typename T>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolOf(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const bool has_index = request.outputs.size() == 2;
+  if (has_index && request.outputs[1].dtype == DType::kInt64) return MakeWithWideIndices(request, MakeMaxPoolOf<T>);
   PoolGeometry geometry(request.op.max_pool(), request.inputs[0].layout, request.outputs[0].layout,
                         request.outputs[has_index ? 1 : 0].layout);
   COTAN_RETURN_IF_ERROR(CheckPlane(geometry));
@@ -263,6 +346,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolOf(const KernelRequest& reque
 template <typename T>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackwardOf(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
+  if (request.inputs[1].dtype == DType::kInt64) return MakeBackwardWithWideIndices(request, MakeMaxPoolBackwardOf<T>);
   const int spatial = request.op.max_pool_backward().kernel_size();
   const bool results_have_lanes =
       HasLanes(request.outputs[0].layout, spatial) && HasLanes(request.inputs[1].layout, spatial);

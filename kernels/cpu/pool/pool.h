@@ -14,6 +14,8 @@ namespace cotan::cpu {
 // Factories of the pooling ops, with any strides; fastest where a dimension before the spatial ones is dense
 // (channels last). Results are bitwise equal for any thread count.
 //
+// Indices are fastest in i32; i64 ones are converted.
+//
 // MakeMaxPoolBackward expects indices as max_pool wrote them, each within its own window. Run() fails with
 // InvalidArgument for an index outside the input plane if the dimension before the spatial ones is not
 // dense in the indices and the result; other indices that max_pool did not write give undefined values.

@@ -151,7 +151,7 @@ TEST(PoolTest, MaxPoolForwardAndBackwardOnRandomGeometries) {
         },
         [](int64_t, int64_t) {});
     HostTensor output(dtype, SomeLayout(c.output, spatial, random));
-    HostTensor indices(DType::kInt64, SomeLayout(c.output, spatial, random));
+    HostTensor indices(random() % 2 == 0 ? DType::kInt64 : DType::kInt32, SomeLayout(c.output, spatial, random));
     Op op;
     *op.mutable_max_pool() = c.op;
     RunTwice(MakeMaxPool, op, {&input}, {&output, &indices});
@@ -231,11 +231,15 @@ TEST(PoolTest, IndexOutsideThePlaneIsRejected) {
   pool.add_padding(0);
   pool.add_dilation(1);
   HostTensor gradient(DType::kFloat32, {1, 2}, {1, 1});
-  HostTensor index(DType::kInt64, {1, 2}, {0, 4});
   HostTensor result(DType::kFloat32, {1, 4});
-  const absl::Status status = RunOp(MakeMaxPoolBackward, op, {&gradient, &index}, {&result});
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), ::testing::HasSubstr("outside its plane of 4 elements"));
+  const auto expect_error = [&](HostTensor index) {
+    const absl::Status status = RunOp(MakeMaxPoolBackward, op, {&gradient, &index}, {&result});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("outside its plane of 4 elements"));
+  };
+  expect_error(HostTensor(DType::kInt32, {1, 2}, {0, 4}));
+  expect_error(HostTensor(DType::kInt64, {1, 2}, {0, 4}));
+  expect_error(HostTensor(DType::kInt64, {1, 2}, {0, 4294967297.0}));  // 1 in its lower 32 bits
 }
 
 }  // namespace

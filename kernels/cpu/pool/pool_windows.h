@@ -38,20 +38,21 @@ template <typename Fn>
   }
 }
 
-// A vector of positions: as many elements, of the same size, as Vector<T>.
+// A vector of positions: as many elements, of the same size, as Vector<T>; and one of positions as they are stored,
+// i32.
 template <typename T>
 struct PositionsOf;
 template <>
 struct PositionsOf<float> {
   using Element = int32_t;
   typedef int32_t Type __attribute__((vector_size(64)));
-  typedef int64_t Long __attribute__((vector_size(128)));
+  typedef int32_t Stored __attribute__((vector_size(64)));
 };
 template <>
 struct PositionsOf<double> {
   using Element = int64_t;
   typedef int64_t Type __attribute__((vector_size(64)));
-  typedef int64_t Long __attribute__((vector_size(64)));
+  typedef int32_t Stored __attribute__((vector_size(32)));
 };
 template <typename T>
 using Positions = typename PositionsOf<T>::Type;
@@ -81,7 +82,7 @@ template <typename T>
 // Computes the window's maximum and its position in kVectorSize lanes.
 template <typename T>
 [[gnu::always_inline]] inline void MaxOfLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
-                                              T* output, int64_t* index) {
+                                              T* output, int32_t* index) {
   constexpr int64_t kLanes = kVectorSize<T>;
   T best[kLanes];
   Position<T> position[kLanes];
@@ -104,7 +105,7 @@ template <typename T>
       });
   for (int64_t c = 0; c < kLanes; ++c) output[c] = best[c];
   if (index == nullptr) return;
-  for (int64_t c = 0; c < kLanes; ++c) index[c] = position[c];
+  for (int64_t c = 0; c < kLanes; ++c) index[c] = static_cast<int32_t>(position[c]);
 }
 
 // Vectors of kCount values, of their positions, and of positions as they are stored.
@@ -112,7 +113,7 @@ template <typename T, int64_t kCount>
 struct LaneVectors {
   typedef T Values __attribute__((vector_size(kCount * sizeof(T))));
   typedef Position<T> Positions __attribute__((vector_size(kCount * sizeof(T))));
-  typedef int64_t Stored __attribute__((vector_size(kCount * sizeof(int64_t))));
+  typedef int32_t Stored __attribute__((vector_size(kCount * sizeof(int32_t))));
 };
 
 // Calls fn(lane, std::integral_constant of a count) for a group of half of kVectorSize lanes, if there is one, and for
@@ -132,7 +133,7 @@ template <typename T, typename Fn>
 // per lane, and loops over 8 lanes as well: each of the two forms is several times faster for its sizes.
 template <typename T, int64_t kCount>
 [[gnu::always_inline]] inline void MaxOfFewLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
-                                                 T* output, int64_t* index) {
+                                                 T* output, int32_t* index) {
   using Vectors = LaneVectors<T, kCount>;
   typename Vectors::Values best = typename Vectors::Values{} - std::numeric_limits<T>::infinity();
   typename Vectors::Positions position =
@@ -154,7 +155,7 @@ template <typename T, int64_t kCount>
 // Adds the gradient of a window to its taps in kCount lanes, or assigns it if `assigns`.
 template <typename T, int64_t kCount>
 [[gnu::always_inline]] inline void MaxOfFewLanesBackward(const PoolGeometry& g, bool assigns, int64_t d, int64_t h,
-                                                         int64_t w, const T* grad_output, const int64_t* index,
+                                                         int64_t w, const T* grad_output, const int32_t* index,
                                                          T* grad_input) {
   using Vectors = LaneVectors<T, kCount>;
   typename Vectors::Stored stored;
@@ -210,7 +211,7 @@ struct WholeWindow {
 // Computes MaxOfLanes() of a whole window. The lanes are the outer loop, which is vectorized, so that the maximum stays
 // in a register.
 template <typename T, int kSide>
-[[gnu::always_inline]] inline void MaxOfWhole(const WholeWindow& window, const T* input, T* output, int64_t* index) {
+[[gnu::always_inline]] inline void MaxOfWhole(const WholeWindow& window, const T* input, T* output, int32_t* index) {
   constexpr int64_t kLanes = kVectorSize<T>;
   T best[kLanes];
   Position<T> position[kLanes];
@@ -237,16 +238,16 @@ template <typename T, int kSide>
   }
   for (int64_t lane = 0; lane < kLanes; ++lane) output[lane] = best[lane];
   if (index == nullptr) return;
-  for (int64_t lane = 0; lane < kLanes; ++lane) index[lane] = position[lane];
+  for (int64_t lane = 0; lane < kLanes; ++lane) index[lane] = static_cast<int32_t>(position[lane]);
 }
 
 // Adds the gradient of a whole window to its taps, or assigns it if `assigns`.
 template <typename T, int kSide>
 [[gnu::always_inline]] inline void MaxOfWholeBackward(const WholeWindow& window, bool assigns, const T* grad_output,
-                                                      const int64_t* index, T* grad_input) {
-  typename PositionsOf<T>::Long wide;
-  std::memcpy(&wide, index, sizeof(wide));
-  const auto position = __builtin_convertvector(wide, Positions<T>);
+                                                      const int32_t* index, T* grad_input) {
+  typename PositionsOf<T>::Stored stored;
+  std::memcpy(&stored, index, sizeof(stored));
+  const auto position = __builtin_convertvector(stored, Positions<T>);
   Vector<T> gradient;
   Load(grad_output, gradient);
 #pragma GCC unroll 3
@@ -265,7 +266,7 @@ template <typename T, int kSide>
 
 template <typename T>
 [[gnu::always_inline]] inline void MaxOfLane(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
-                                             T* output, int64_t* index) {
+                                             T* output, int32_t* index) {
   T best = -std::numeric_limits<T>::infinity();
   int64_t position = FirstTap(g.axes, d, h, w);
   ForEachTap(
@@ -276,7 +277,7 @@ template <typename T>
         position = take ? flat : position;
       });
   *output = best;
-  if (index != nullptr) *index = position;
+  if (index != nullptr) *index = static_cast<int32_t>(position);
 }
 
 }  // namespace cotan::cpu

@@ -53,6 +53,7 @@ struct PoolKernel {
   const StridedLayout& from;
   const StridedLayout& to;
   const StridedLayout* index;  // null = none
+  DType index_dtype = DType::kInt64;
   bool records = false;
 };
 
@@ -153,7 +154,7 @@ class PoolPlanner {
     const bool is_half = pool_.dtype == DType::kFloat16 || pool_.dtype == DType::kBFloat16;
     std::string text =
         absl::StrCat("struct P {\n  using Element = ", type, ";\n  using Sum = ", is_half ? "float" : type,
-                     ";\n  using Index = ", index_type_,
+                     ";\n  using Position = ", ElementTypeName(pool_.index_dtype), ";\n  using Index = ", index_type_,
                      ";\n  using Int = ", index_type_ == "cotan::uint32" ? "cotan::int32" : "cotan::int64", ";\n");
     constexpr absl::string_view kNames[] = {"Depth", "Height", "Width"};
     for (size_t d = 0; d < kAxes; ++d) {
@@ -222,12 +223,13 @@ absl::StatusOr<KernelPlan> PlanMaxPool(const KernelRequest& request) {
                            .is_backward = false,
                            .from = request.inputs[0].layout,
                            .to = request.outputs[0].layout,
-                           .index = has_index ? &request.outputs[1].layout : nullptr};
+                           .index = has_index ? &request.outputs[1].layout : nullptr,
+                           .index_dtype = has_index ? request.outputs[1].dtype : DType::kInt64};
   const PoolPlanner planner(pool);
   if (planner.count() == 0) return plan;
   KernelText kernel = planner.Kernel(has_index ? "from, to, index" : "from, to, nullptr");
   kernel.parameters = {{"const P::Element* from", InputArgument(0)}, {"P::Element* to", OutputArgument(0)}};
-  if (has_index) kernel.parameters.push_back({"cotan::int64* index", OutputArgument(1)});
+  if (has_index) kernel.parameters.push_back({"P::Position* index", OutputArgument(1)});
   kernel.guarded = request.guarded_outputs;
   COTAN_RETURN_IF_ERROR(AppendLaunch(kernel, plan));
   return plan;
@@ -252,6 +254,7 @@ absl::StatusOr<KernelPlan> PlanMaxPoolBackward(const KernelRequest& request) {
                            .from = request.inputs[0].layout,
                            .to = gradient,
                            .index = &request.inputs[1].layout,
+                           .index_dtype = request.inputs[1].dtype,
                            .records = records};
   const PoolPlanner planner(pool);
   if (planner.count() == 0) return plan;
@@ -260,7 +263,7 @@ absl::StatusOr<KernelPlan> PlanMaxPoolBackward(const KernelRequest& request) {
   }
   KernelText kernel = planner.Kernel(records ? "from, index, to, record, op" : "from, index, to, nullptr, 0");
   kernel.parameters = {{"const P::Element* from", InputArgument(0)},
-                       {"const cotan::int64* index", InputArgument(1)},
+                       {"const P::Position* index", InputArgument(1)},
                        {"P::Element* to", OutputArgument(0)}};
   if (records) AppendErrorParameters(kernel.parameters);
   kernel.guarded = request.guarded_outputs;

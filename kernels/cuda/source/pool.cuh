@@ -5,6 +5,7 @@
 //
 // A pool is a type P with
 //   Element, Sum: f32 for halves; Index (unsigned, of offsets), Int (signed, of coordinates)
+//   Position: i32 or i64, of the indices of a maximum
 //   Depth, Height, Width: Axis
 //   Elements: Dims of (to, from, index, depth, height, width, position): offsets in the output, in the operand that is
 //     pooled and in the indices without the spatial axes of both, coordinates, row-major position in the indices
@@ -153,7 +154,7 @@ __device__ inline void StoreSums(const typename P::Sum (&sums)[P::kVector], bool
 
 // The kernels. The last of equal NaN, the first of equal numbers is the maximum.
 template <typename P>
-__device__ inline void Max(const typename P::Element* from, typename P::Element* to, int64* index) {
+__device__ inline void Max(const typename P::Element* from, typename P::Element* to, typename P::Position* index) {
   using Sum = typename P::Sum;
   using Int = typename P::Int;
   const Place<P> place;
@@ -179,9 +180,11 @@ __device__ inline void Max(const typename P::Element* from, typename P::Element*
   });
   StoreSums<P>(best, aligned, to + place.at[0]);
   if (!P::kHasIndex) return;
-  int64 positions[P::kVector];
+  typename P::Position positions[P::kVector];
 #pragma unroll
-  for (int v = 0; v < P::kVector; ++v) positions[v] = position[v] < 0 ? 0 : position[v];
+  for (int v = 0; v < P::kVector; ++v) {
+    positions[v] = static_cast<typename P::Position>(position[v] < 0 ? 0 : position[v]);
+  }
   StoreElements<P::kVector>(positions, aligned, index + place.at[2]);
 }
 
@@ -262,7 +265,7 @@ __device__ inline bool IsInPlane(int64 index) {
 
 // Records the indices outside the plane of all windows that may contain the place.
 template <typename P>
-__device__ inline void RecordWindows(const Place<P>& place, const int64* index, ErrorRecord* record, unsigned op) {
+__device__ inline void RecordWindows(const Place<P>& place, const typename P::Position* index, ErrorRecord* record, unsigned op) {
   using Int = typename P::Int;
   ForEachWindow(place, [&](Int d, Int h, Int w) {
     const int64 window = (static_cast<int64>(d) * P::Height::kOutput + h) * P::Width::kOutput + w;
@@ -276,8 +279,8 @@ __device__ inline void RecordWindows(const Place<P>& place, const int64* index, 
 }
 
 template <typename P>
-__device__ inline void MaxBackward(const typename P::Element* from, const int64* index, typename P::Element* to,
-                                   ErrorRecord* record, unsigned op) {
+__device__ inline void MaxBackward(const typename P::Element* from, const typename P::Position* index,
+                                   typename P::Element* to, ErrorRecord* record, unsigned op) {
   using Int = typename P::Int;
   const Place<P> place;
   if (!place.inside) return;
@@ -287,7 +290,7 @@ __device__ inline void MaxBackward(const typename P::Element* from, const int64*
   typename P::Sum sums[P::kVector] = {};
   bool is_valid = true;
   ForEachWindow(place, [&](Int d, Int h, Int w) {
-    int64 indices[P::kVector];
+    typename P::Position indices[P::kVector];
     LoadElements<P::kVector>(index + IndexOffset(place, d, h, w), aligned, indices);
     bool is_any = false;
     bool is_here[P::kVector];
