@@ -160,11 +160,11 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
   pipeline.Add("dead_code", EliminateDeadCode)
       .Add("canonicalize_products", CanonicalizeProducts)
       .Add("share_views", ShareViews)
+      .Add("pool_index_dtypes", NarrowPoolIndexDTypes)
       .Add("fusion", FuseExpressions)
       .Add("drop_barriers", DropBarriers)
       .Add("matmul_epilogues", FuseMatmulEpilogues)
       .Add("checks_first", HoistIndexChecks)
-      .Add("pool_index_dtypes", NarrowPoolIndexDTypes)
       .Add("place_host_copies", PlaceHostCopies)
       .Add("overlap_collectives", OverlapCollectives)
       .Add("layouts", AssignLayouts);

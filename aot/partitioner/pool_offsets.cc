@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "aot/ir/builder.h"
 #include "aot/ir/prim_node.h"
+#include "aot/transforms/pool_index_dtype.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -70,7 +71,7 @@ Tensor OffsetsOf(Builder& b, const Windows& windows, const Tensor& indices) {
   return b.Cast(offset, DType::kUInt8);
 }
 
-// Reverses OffsetsOf().
+// Reverses OffsetsOf(); the indices are i32 where that holds them.
 Tensor IndicesOf(Builder& b, const Windows& windows, const Tensor& offsets) {
   Tensor rest = b.Cast(offsets, DType::kInt64);
   Tensor indices;
@@ -85,7 +86,7 @@ Tensor IndicesOf(Builder& b, const Windows& windows, const Tensor& offsets) {
     indices = indices.defined() ? indices + term : term;
     scale = scale * windows.input[d];
   }
-  return indices;
+  return FitsIntoInt32(windows.input) ? b.Cast(indices, DType::kInt32) : indices;
 }
 
 }  // namespace

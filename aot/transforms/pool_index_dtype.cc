@@ -2,50 +2,79 @@
 
 #include "aot/transforms/pool_index_dtype.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <limits>
+#include <variant>
 #include <vector>
 
+#include "aot/ir/builder.h"
 #include "aot/ir/prim_node.h"
 #include "base/layout.h"
+#include "base/status_macros.h"
 
 namespace cotan::aot {
 namespace {
 
 // Returns whether positions in the pool's input plane are known to fit into i32.
 bool HasSmallPlane(const Graph& graph, const Node& pool) {
-  const SymIntVector& sizes = graph.value(OperandOf(pool, "x")).type.sizes;
   const size_t spatial = IntListAttribute(pool, "kernel").size();
-  DimVector plane;
-  for (size_t d = sizes.size() - spatial; d < sizes.size(); ++d) {
-    if (!sizes[d].is_constant()) return false;
-    plane.push_back(sizes[d].constant());
+  return FitsIntoInt32(absl::MakeConstSpan(graph.value(OperandOf(pool, "x")).type.sizes).last(spatial));
+}
+
+bool IsOutput(const Graph& graph, ValueId value) {
+  return std::any_of(graph.outputs().begin(), graph.outputs().end(),
+                     [&](const GraphOutput& output) { return output.value == value; });
+}
+
+// Returns the uses of `indices` by other nodes than prim.max_pool_backward.
+std::vector<Use*> OtherUses(Graph& graph, ValueId indices) {
+  std::vector<Use*> uses;
+  const auto add = [&](Use& use) {
+    if (use.value == indices) uses.push_back(&use);
+  };
+  for (Node& node : graph.nodes()) {
+    if (IsPrim(node, PrimOp::kMaxPoolBackward)) continue;
+    for (Argument& argument : node.arguments) {
+      if (Use* const use = std::get_if<Use>(&argument)) add(*use);
+      auto* const list = std::get_if<std::vector<Use>>(&argument);
+      if (list != nullptr) std::for_each(list->begin(), list->end(), add);
+    }
   }
-  const int64_t positions = CheckedNumElements(plane);
-  return positions >= 0 && positions <= std::numeric_limits<int32_t>::max();
+  return uses;
 }
 
 }  // namespace
 
+bool FitsIntoInt32(absl::Span<const SymInt> plane) {
+  DimVector sizes;
+  for (const SymInt& size : plane) {
+    if (!size.is_constant()) return false;
+    sizes.push_back(size.constant());
+  }
+  const int64_t positions = CheckedNumElements(sizes);
+  return positions >= 0 && positions <= std::numeric_limits<int32_t>::max();
+}
+
 absl::StatusOr<bool> NarrowPoolIndexDTypes(Graph& graph) {
-  std::vector<bool> must_stay(static_cast<size_t>(graph.num_values()));  // read by other nodes
-  for (const Node& node : graph.nodes()) {
-    const ValueId indices = IsPrim(node, PrimOp::kMaxPoolBackward) ? OperandOf(node, "indices") : ValueId{kNoValue};
-    for (const ValueId id : TensorOperands(node)) {
-      if (id != kNoValue && id != indices) must_stay[static_cast<size_t>(id)] = true;
-    }
-  }
-  for (const GraphOutput& output : graph.outputs()) {
-    if (output.value != kNoValue) must_stay[static_cast<size_t>(output.value)] = true;
-  }
   bool changed = false;
-  for (const Node& node : graph.nodes()) {
-    if (!IsPrim(node, PrimOp::kMaxPool)) continue;
-    const ValueId indices = node.outputs[1];
-    if (indices == kNoValue || must_stay[static_cast<size_t>(indices)] || !HasSmallPlane(graph, node)) continue;
-    DType& dtype = graph.value(indices).type.dtype;
-    changed = changed || dtype != DType::kInt32;
-    dtype = DType::kInt32;
+  for (auto node = graph.nodes().begin(); node != graph.nodes().end(); ++node) {
+    if (!IsPrim(*node, PrimOp::kMaxPool)) continue;
+    const ValueId indices = node->outputs[1];
+    if (indices == kNoValue || graph.value(indices).type.dtype == DType::kInt32) continue;
+    if (IsOutput(graph, indices) || !HasSmallPlane(graph, *node)) continue;
+    changed = true;
+    const std::vector<Use*> others = OtherUses(graph, indices);
+    graph.value(indices).type.dtype = DType::kInt32;
+    if (others.empty()) continue;
+    Builder b(&graph);
+    b.set_source(node->source);
+    const Tensor wide = b.Cast(b.Value(indices), DType::kInt64);
+    COTAN_RETURN_IF_ERROR(b.status());
+    for (Use* const use : others) use->value = wide.id();
+    graph.nodes().splice(std::next(node), graph.nodes(), std::prev(graph.nodes().end()));
   }
   return changed;
 }

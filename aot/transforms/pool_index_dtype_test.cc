@@ -24,16 +24,39 @@ TEST(PoolIndexDTypeTest, IndicesThatOnlyABackwardReadsAreNarrow) {
   EXPECT_EQ(After(NarrowPoolIndexDTypes, narrow), narrow);
 }
 
-TEST(PoolIndexDTypeTest, IndicesThatAreResultsOrReadByAnotherOpStay) {
+TEST(PoolIndexDTypeTest, OtherNodesReadACast) {
+  EXPECT_EQ(After(NarrowPoolIndexDTypes, R"(graph @g {
+  %0: f32[2,8,8] = user_input 0 "x"
+  %1: f32[2,4,4], %2: i64[2,4,4] = prim.max_pool(%0, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
+  %3: f32[2,8,8] = prim.max_pool_backward(%1, %2, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
+  %4: i64[2,4,4] = prim.copy(%2)
+  user_output 0 "gradient" = %3
+  user_output 1 "copied" = %4
+})"),
+            R"(graph @g {
+  %0: f32[2,8,8] = user_input 0 "x"
+  %1: f32[2,4,4], %2: i32[2,4,4] = prim.max_pool(%0, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
+  %3: i64[2,4,4] = cotan.expr(%2) {
+    domain [2,4,4]
+    0: i32 = input 0
+    1: i64 = cast 0
+    store 1
+  }
+  %4: f32[2,8,8] = prim.max_pool_backward(%1, %2, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
+  %5: i64[2,4,4] = prim.copy(%3)
+  user_output 0 "gradient" = %4
+  user_output 1 "copied" = %5
+}
+)");
+}
+
+TEST(PoolIndexDTypeTest, ResultsStay) {
   const std::string text = R"(graph @g {
   %0: f32[2,8,8] = user_input 0 "x"
   %1: f32[2,4,4], %2: i64[2,4,4] = prim.max_pool(%0, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
   %3: f32[2,8,8] = prim.max_pool_backward(%1, %2, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
-  %4: f32[2,4,4], %5: i64[2,4,4] = prim.max_pool(%0, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
-  %6: i64[2,4,4] = prim.copy(%5)
   user_output 0 "gradient" = %3
   user_output 1 "indices" = %2
-  user_output 2 "copied" = %6
 }
 )";
   EXPECT_EQ(After(NarrowPoolIndexDTypes, text), text);
