@@ -13,8 +13,8 @@ namespace cotan::aot {
 // 2^31.
 bool FitsIntoInt32(absl::Span<const SymInt> plane);
 
-// Makes the indices of each prim.max_pool i32, half of ATen's i64, if FitsIntoInt32() and they are no output of the
-// graph. Nodes other than prim.max_pool_backward read a cast to i64, which fusion merges into them. Gradients have the
+// Makes the indices of each prim.max_pool i32, half of ATen's i64, if FitsIntoInt32() and the graph does not return
+// them. Nodes other than prim.max_pool_backward read a cast to i64, which fusion merges into them. Gradients have the
 // same bits. Returns true if the graph changed.
 absl::StatusOr<bool> NarrowPoolIndexDTypes(Graph& graph);
 

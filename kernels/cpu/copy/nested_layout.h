@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tells which layouts a kernel library can read in place; operands of others are copied.
+// Describes which layouts a kernel library can read in place; operands of others are copied.
 #ifndef COTAN_KERNELS_CPU_COPY_NESTED_LAYOUT_H_
 #define COTAN_KERNELS_CPU_COPY_NESTED_LAYOUT_H_
 

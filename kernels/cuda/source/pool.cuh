@@ -265,7 +265,8 @@ __device__ inline bool IsInPlane(int64 index) {
 
 // Records the indices outside the plane of all windows that may contain the place.
 template <typename P>
-__device__ inline void RecordWindows(const Place<P>& place, const typename P::Position* index, ErrorRecord* record, unsigned op) {
+__device__ inline void RecordWindows(const Place<P>& place, const typename P::Position* index, ErrorRecord* record,
+                                     unsigned op) {
   using Int = typename P::Int;
   ForEachWindow(place, [&](Int d, Int h, Int w) {
     const int64 window = (static_cast<int64>(d) * P::Height::kOutput + h) * P::Width::kOutput + w;
