@@ -30,6 +30,7 @@
 #include "aot/transforms/overlap_collectives.h"
 #include "aot/transforms/place_host_copies.h"
 #include "aot/transforms/pool_index_dtype.h"
+#include "aot/transforms/reorder_gathers.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "serialization/schema/tensor_type.h"
@@ -138,6 +139,7 @@ absl::StatusOr<Graph> LowerToPrims(const Graph& traced, CallLowering* calls) {
     lowered.outputs().back().without_version_check = output.without_version_check;
   }
   COTAN_RETURN_IF_ERROR(EliminateDeadCode(lowered).status());
+  COTAN_RETURN_IF_ERROR(ReorderGathers(lowered).status());
   return lowered;
 }
 

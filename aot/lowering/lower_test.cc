@@ -45,6 +45,27 @@ TEST(LowerToPrimsTest, ALinearLayerBecomesOneMatmulWithBias) {
 )");
 }
 
+TEST(LowerToPrimsTest, ALayerAfterAnEmbeddingOfFewRowsIsComputedForTheRows) {
+  EXPECT_EQ(Lowered(R"(graph @g {
+  %0: f32[8,32] = parameter 0 "table"
+  %1: f32[32,10] = parameter 1 "weight"
+  %2: i64[16] = user_input 0 "x"
+  %3: f32[16,32] = aten.embedding.default(%0, %2, -1, false, false)
+  %4: f32[16,10] = aten.mm.default(%3, %1)
+  user_output 0 "y" = %4
+})"),
+            R"(graph @g {
+  %0: f32[8,32] = parameter 0 "table"
+  %1: f32[32,10] = parameter 1 "weight"
+  %2: i64[16] = user_input 0 "x"
+  %3: i64[16] = prim.checked_index(%2, 8, false, none) from "aten.embedding.default"
+  %4: f32[8,10] = prim.matmul(%0, %1, none) from "aten.mm.default"
+  %5: f32[16,10] = prim.gather(%4, %3, 0) from "aten.mm.default"
+  user_output 0 "y" = %5
+}
+)");
+}
+
 // ATen computes them in f32, too.
 TEST(LowerToPrimsTest, ActivationsAndSoftmaxOfHalvesAreRoundedOnce) {
   for (const absl::string_view op :

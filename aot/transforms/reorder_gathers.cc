@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "aot/transforms/reorder_gathers.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "aot/ir/builder.h"
+#include "aot/ir/prim_node.h"
+#include "aot/ir/size_estimate.h"
+#include "aot/transforms/dead_code.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+// Columns of a product's left matrix from which a pass over the result is faster than the product.
+constexpr int64_t kMinColumns = 32;
+
+// Returns the sizes without the last one.
+SymIntVector LeadingSizes(const TensorType& type) { return {type.sizes.begin(), type.sizes.end() - 1}; }
+
+// Returns the permutation that undoes `dims`.
+std::vector<int64_t> Inverse(const std::vector<int64_t>& dims) {
+  std::vector<int64_t> inverse(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) inverse[static_cast<size_t>(dims[i])] = static_cast<int64_t>(i);
+  return inverse;
+}
+
+class Reorderer {
+ public:
+  explicit Reorderer(Graph& graph) : graph_(graph), b_(&graph) {
+    for (const Node& node : graph_.nodes()) {
+      for (const ValueId id : TensorOperands(node)) ++uses_[id];
+      for (const ValueId id : node.outputs) producers_[id] = &node;
+    }
+    for (const GraphOutput& output : graph_.outputs()) ++uses_[output.value];
+  }
+
+  absl::StatusOr<bool> Run() {
+    bool changed = false;
+    for (auto node = graph_.nodes().begin(); node != graph_.nodes().end(); ++node) {
+      if (node->outputs.size() != 1) continue;
+      const auto last = std::prev(graph_.nodes().end());
+      b_.set_source(node->source);
+      const Tensor better = Better(*node);
+      COTAN_RETURN_IF_ERROR(b_.status());
+      if (!better.defined()) continue;
+      changed = true;
+      graph_.nodes().splice(node, graph_.nodes(), std::next(last), graph_.nodes().end());
+      graph_.ReplaceAllUses(node->outputs[0], better.id());
+    }
+    if (changed) COTAN_RETURN_IF_ERROR(EliminateDeadCode(graph_).status());
+    return changed;
+  }
+
+ private:
+  // A matrix whose rows are those of a table: gather(table, index), with an index of one dimension.
+  struct GatheredRows {
+    ValueId table = kNoValue;  // kNoValue: only its number of rows is known
+    SymInt num_rows;           // of the table
+    Tensor index;
+  };
+
+  // The sums of the rows of a matrix by their index.
+  struct RowSums {
+    ValueId rows = kNoValue;
+    ValueId index = kNoValue;
+    Tensor sums;
+  };
+
+  const TensorType& TypeOf(ValueId id) const { return graph_.value(id).type; }
+
+  const Node* Producer(ValueId id) const {
+    const auto it = producers_.find(id);
+    return it == producers_.end() ? nullptr : it->second;
+  }
+
+  // Returns the replacement of a node; undefined if it is kept.
+  Tensor Better(const Node& node) {
+    if (IsPrim(node, PrimOp::kMatmul)) {
+      if (TypeOf(node.outputs[0]).sizes.size() != 2) return Tensor();
+      const Tensor product = ProductOfRows(node);
+      return product.defined() ? product : WeightGradient(node);
+    }
+    if (IsPrim(node, PrimOp::kScatterAdd)) return TableGradient(node);
+    return node.op == kExprOp ? BiasGradient(node) : Tensor();
+  }
+
+  // gather(T, i) W + b
+  Tensor ProductOfRows(const Node& product) {
+    const std::optional<GatheredRows> x = RowsOf(OperandOf(product, "a"));
+    if (!x.has_value()) return Tensor();
+    const Tensor bias = IsNone(product, "bias") ? Tensor() : b_.Value(OperandOf(product, "bias"));
+    return b_.Gather(b_.Matmul(b_.Value(x->table), b_.Value(OperandOf(product, "b")), bias), x->index, 0);
+  }
+
+  // gather(T, i)^T Y or Y^T gather(T, i)
+  Tensor WeightGradient(const Node& product) {
+    if (!IsNone(product, "bias")) return Tensor();
+    const std::optional<ValueId> left = TransposedMatrix(OperandOf(product, "a"));
+    if (!left.has_value()) return Tensor();
+    const ValueId right = OperandOf(product, "b");
+    std::optional<GatheredRows> x = RowsOf(right);
+    if (x.has_value()) return b_.Matmul(b_.Transpose(SumsOf(*left, *x), 0, 1), b_.Value(x->table));
+    x = RowsOf(*left);
+    return x.has_value() ? b_.Matmul(b_.Transpose(b_.Value(x->table), 0, 1), SumsOf(right, *x)) : Tensor();
+  }
+
+  // scatter_add(Y W, i), where Y W may be a sum of products
+  Tensor TableGradient(const Node& scatter) {
+    const ValueId rows = OperandOf(scatter, "rows");
+    const ValueId index = OperandOf(scatter, "index");
+    const TensorType& table = TypeOf(scatter.outputs[0]);
+    if (!IsNone(scatter, "base") || table.sizes.size() != 2 || !IsFloat(table)) return Tensor();
+    if (!IsSmaller(table.sizes[0], index) || EstimatedSize(table.sizes[1]) < kMinColumns) return Tensor();
+    std::vector<const Node*> products;
+    if (!CollectProducts(rows, products)) return Tensor();
+    const Tensor flat = View(b_.Value(FirstEqual(index)), {NumElementsOf(TypeOf(index).sizes)});
+    const GatheredRows gathered = {.num_rows = table.sizes[0], .index = flat};
+    Tensor sum;
+    for (const Node* product : products) {
+      const Tensor term = b_.Matmul(SumsOf(OperandOf(*product, "a"), gathered), b_.Value(OperandOf(*product, "b")));
+      sum = sum.defined() ? sum + term : term;
+    }
+    const int64_t padding = IntAttribute(scatter, "padding_index");
+    if (padding < 0) return sum;
+    const Tensor row = b_.Iota(0, DType::kInt64, {table.sizes[0], SymInt(1)});
+    return b_.Select(b_.Eq(row, b_.Literal(SymInt(padding))), b_.Literal(0.0), sum);
+  }
+
+  // The sum over the rows of a matrix whose sums by index exist.
+  Tensor BiasGradient(const Node& node) {
+    const serialization::Expr& expr = *node.expr;
+    const bool sums_rows = node.arguments.size() == 1 && expr.instructions_size() == 2 &&
+                           expr.instructions(1).fn() == serialization::FN_REDUCE_SUM && expr.reduce_dims_size() == 1 &&
+                           expr.reduce_dims(0) == 0;
+    if (!sums_rows) return Tensor();
+    const ValueId rows = TensorOperands(node)[0];
+    const auto known = std::find_if(sums_.begin(), sums_.end(), [&](const RowSums& sums) { return sums.rows == rows; });
+    if (known == sums_.end() || TypeOf(rows).sizes.size() != 2) return Tensor();
+    return b_.ReduceSum(known->sums, {0});
+  }
+
+  static bool IsFloat(const TensorType& type) {
+    return type.dtype == DType::kFloat32 || type.dtype == DType::kFloat64;
+  }
+
+  // Returns whether a table of `rows` rows has at most half as many as the index has elements.
+  bool IsSmaller(const SymInt& rows, ValueId index) const {
+    return 2 * EstimatedSize(rows) <= EstimatedCount(TypeOf(index).sizes);
+  }
+
+  // Returns the matrix whose transpose `value` is.
+  std::optional<ValueId> TransposedMatrix(ValueId value) const {
+    const Node* node = Producer(value);
+    if (node == nullptr || !IsPrim(*node, PrimOp::kPermute)) return std::nullopt;
+    if (IntListAttribute(*node, "dims") != std::vector<int64_t>{1, 0}) return std::nullopt;
+    return OperandOf(*node, "x");
+  }
+
+  // Returns true for a view that changes neither the content of rows, the last dimension, nor their order.
+  bool KeepsRows(const Node& node) const {
+    if (!IsPrim(node, PrimOp::kView)) return false;
+    const SymIntVector& from = TypeOf(OperandOf(node, "x")).sizes;
+    const SymIntVector& to = TypeOf(node.outputs[0]).sizes;
+    return !from.empty() && !to.empty() && from.back() == to.back();
+  }
+
+  // Returns true for a permutation of rows.
+  static bool PermutesRows(const Node& node) {
+    if (!IsPrim(node, PrimOp::kPermute)) return false;
+    const std::vector<int64_t> dims = IntListAttribute(node, "dims");
+    return dims.back() + 1 == static_cast<int64_t>(dims.size());
+  }
+
+  // Returns the table and index of a matrix of gathered rows, which may have been viewed and permuted, if it pays to
+  // compute with the table.
+  std::optional<GatheredRows> RowsOf(ValueId matrix) {
+    const TensorType& type = TypeOf(matrix);
+    if (type.sizes.size() != 2 || !IsFloat(type) || EstimatedSize(type.sizes[1]) < kMinColumns) return std::nullopt;
+    std::vector<const Node*> moves;
+    const Node* node = Producer(matrix);
+    while (node != nullptr && (KeepsRows(*node) || PermutesRows(*node))) {
+      moves.push_back(node);
+      node = Producer(OperandOf(*node, "x"));
+    }
+    if (node == nullptr || !IsPrim(*node, PrimOp::kGather) || IntAttribute(*node, "dim") != 0) return std::nullopt;
+    const ValueId table = OperandOf(*node, "x");
+    const ValueId index = OperandOf(*node, "index");
+    if (TypeOf(table).sizes.size() != 2 || !IsSmaller(TypeOf(table).sizes[0], index)) return std::nullopt;
+    Tensor moved = b_.Value(FirstEqual(index));
+    std::for_each(moves.rbegin(), moves.rend(), [&](const Node* move) {
+      if (IsPrim(*move, PrimOp::kView)) {
+        moved = View(moved, LeadingSizes(TypeOf(move->outputs[0])));
+      } else {
+        std::vector<int64_t> dims = IntListAttribute(*move, "dims");
+        dims.pop_back();
+        moved = Permute(moved, std::move(dims));
+      }
+    });
+    return GatheredRows{table, TypeOf(table).sizes[0], moved};
+  }
+
+  // Returns the sums of the rows of a matrix for each row of the table.
+  Tensor SumsOf(ValueId rows, const GatheredRows& gathered) {
+    for (const RowSums& known : sums_) {
+      if (known.rows == rows && known.index == gathered.index.id()) return known.sums;
+    }
+    Tensor index = gathered.index;
+    const ValueId stored = BeforePermutations(rows, index);
+    const SymIntVector sizes = {gathered.num_rows, TypeOf(rows).sizes.back()};
+    const Tensor sums = b_.ScatterAdd(b_.Value(stored), index, Tensor(), 0, /*padding_index=*/-1, sizes);
+    sums_.push_back({rows, gathered.index.id(), sums});
+    return sums;
+  }
+
+  // Returns the tensor of which a matrix is a permutation of rows, and moves the index, so that the rows are not
+  // copied; the matrix itself if its rows are not permuted.
+  ValueId BeforePermutations(ValueId matrix, Tensor& index) {
+    ValueId stored = matrix;
+    ValueId value = matrix;
+    Tensor moved = index;
+    for (const Node* node = Producer(value); node != nullptr; node = Producer(value)) {
+      const bool permutes = PermutesRows(*node);
+      if (!permutes && !KeepsRows(*node)) break;
+      value = OperandOf(*node, "x");
+      if (permutes) {
+        std::vector<int64_t> dims = Inverse(IntListAttribute(*node, "dims"));
+        dims.pop_back();
+        moved = Permute(moved, std::move(dims));
+      } else {
+        moved = View(moved, LeadingSizes(TypeOf(value)));
+      }
+      if (!permutes) continue;
+      stored = value;
+      index = moved;
+    }
+    return stored;
+  }
+
+  // Adds the products whose sum `rows` is; returns false if it is another value, or has another use.
+  bool CollectProducts(ValueId rows, std::vector<const Node*>& products) const {
+    const Node* node = Producer(rows);
+    if (node == nullptr || uses_.at(rows) != 1) return false;
+    if (KeepsRows(*node)) return CollectProducts(OperandOf(*node, "x"), products);
+    if (IsPrim(*node, PrimOp::kMatmul)) {
+      products.push_back(node);
+      return IsNone(*node, "bias") && TypeOf(rows).sizes.size() == 2;
+    }
+    return IsSum(*node) && CollectProducts(TensorOperands(*node)[0], products) &&
+           CollectProducts(TensorOperands(*node)[1], products);
+  }
+
+  // Returns true for the sum of two values of the result's type.
+  bool IsSum(const Node& node) const {
+    if (node.op != kExprOp || node.arguments.size() != 2 || node.expr->instructions_size() != 3) return false;
+    const std::vector<ValueId> operands = TensorOperands(node);
+    const auto has_type = [&](ValueId id) { return TypeOf(id) == TypeOf(node.outputs[0]); };
+    return node.expr->instructions(2).fn() == serialization::FN_ADD && operands[0] != operands[1] &&
+           std::all_of(operands.begin(), operands.end(), has_type);
+  }
+
+  // Returns the first check of the same index, or the index itself: forward and backward each have a check.
+  ValueId FirstEqual(ValueId index) {
+    const Node* const node = Producer(index);
+    return node == nullptr || !IsPrim(*node, PrimOp::kCheckedIndex) ? index : FirstEqual(*node, checks_);
+  }
+
+  // Returns the result of the first node of a list that computes the same; adds the node to the list if there is none.
+  static ValueId FirstEqual(const Node& node, std::vector<const Node*>& nodes) {
+    const auto equals = [&](const Node* other) { return other->op == node.op && other->arguments == node.arguments; };
+    const auto first = std::find_if(nodes.begin(), nodes.end(), equals);
+    if (first != nodes.end()) return (*first)->outputs[0];
+    nodes.push_back(&node);
+    return node.outputs[0];
+  }
+
+  // Return a view of an index; equal views are one value.
+  Tensor View(const Tensor& index, SymIntVector sizes) { return Shared(b_.View(index, std::move(sizes))); }
+  Tensor Permute(const Tensor& index, std::vector<int64_t> dims) { return Shared(b_.Permute(index, std::move(dims))); }
+  Tensor Shared(const Tensor& view) {
+    const Node* const node = b_.Producer(view.id());
+    return node == nullptr || !IsView(*node) ? view : b_.Value(FirstEqual(*node, views_));
+  }
+
+  Graph& graph_;
+  Builder b_;
+  absl::flat_hash_map<ValueId, int> uses_;
+  absl::flat_hash_map<ValueId, const Node*> producers_;
+  std::vector<const Node*> checks_;  // of indices, with different results
+  std::vector<const Node*> views_;   // of indices, with different results
+  std::vector<RowSums> sums_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> ReorderGathers(Graph& graph) { return Reorderer(graph).Run(); }
+
+}  // namespace cotan::aot
