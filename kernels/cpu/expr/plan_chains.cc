@@ -177,6 +177,8 @@ class ChainBuilder {
       op.source = ChainSource::kSaved;
     } else if (computed_[m.slot] >= 0) {
       entries_[static_cast<size_t>(computed_[m.slot])].stored = true;
+    } else {
+      op.prefetch = plan_.streams && plan_.slots[m.slot].kind == Slot::Kind::kMemory;
     }
     entries_.push_back({op});
   }

@@ -58,6 +58,16 @@ TEST(PlanTest, ValuesOfChainsAreStoredIfLaterStepsReadThem) {
                                   ChainFn::kElse, ChainFn::kStore}));
 }
 
+TEST(PlanTest, ChainsPrefetchOperandsThatDoNotFitInTheCaches) {
+  for (const int64_t size : {int64_t{5000}, int64_t{8} << 20}) {
+    ExprBuilder b({size});
+    b.Output(b.Apply(FN_EXP, {b.Mul(b.Input(0, kF32), b.Constant(kF32, 2))}));
+    const Plan plan = Compile(b, {Spec({size})}, {Spec({size})});
+    ASSERT_FALSE(plan.chain_ops.empty());
+    EXPECT_EQ(plan.chain_ops[0].prefetch, size > 5000);
+  }
+}
+
 TEST(PlanTest, FewSumsAndProductsAreNotChained) {
   ExprBuilder b({5000});
   b.Output(b.Mul(b.Sub(b.Input(0, kF32), b.Input(1, kF32)), b.Input(2, kF32)));

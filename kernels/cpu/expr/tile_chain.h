@@ -21,6 +21,10 @@ constexpr int kChainVectors = 8;
 #else
 constexpr int kChainVectors = 4;
 #endif
+// Elements by which a chain prefetches operands that are not in cache. The processor does not: all loads of a chain are
+// the same few instructions, whose addresses have no pattern.
+constexpr int64_t kPrefetchDistance = 512;
+
 // Copies the first n elements of a vector, n <= lanes.
 [[gnu::always_inline]] inline FloatVector LoadSome(const float* from, int64_t n) {
 #ifdef __AVX512F__
@@ -58,6 +62,14 @@ struct ChainRun {
         return LoadVector(from + k * kFloatLanes);
       });
     }
+  }
+  // Reads operand m. What is prefetched may be beyond the operand, which has no effect.
+  [[gnu::always_inline]] Floats ReadOperand(const ChainOp& op) const {
+    if (op.prefetch) {
+      const float* const later = reinterpret_cast<const float*>(slots[op.slot]) + at + kPrefetchDistance;
+      for (int k = 0; k < kSize; ++k) __builtin_prefetch(later + k * kFloatLanes);
+    }
+    return Read(op.slot);
   }
   [[gnu::always_inline]] FloatVector Scalar(uint16_t slot) const {
     return SplatFloat(*reinterpret_cast<const float*>(slots[slot]));
@@ -106,7 +118,7 @@ template <int kSize, typename Fn>
                                            Fn fn) {
   FloatPack<kSize>& x = state.x;
   if (op.source == ChainSource::kMemory) {
-    const FloatPack<kSize> m = run.Read(op.slot);
+    const FloatPack<kSize> m = run.ReadOperand(op);
     ForEach<kSize>([&](size_t k) __attribute__((always_inline)) { x.v[k] = fn(x.v[k], m.v[k]); });
   } else if (op.source == ChainSource::kScalar) {
     const FloatVector m = run.Scalar(op.slot);
@@ -120,7 +132,7 @@ template <int kSize, typename Fn>
 template <int kSize>
 [[gnu::always_inline]] inline FloatPack<kSize> OperandOf(const ChainRun<kSize>& run, const ChainOp& op,
                                                          const ChainState<kSize>& state) {
-  if (op.source == ChainSource::kMemory) return run.Read(op.slot);
+  if (op.source == ChainSource::kMemory) return run.ReadOperand(op);
   if (op.source == ChainSource::kSaved) return state.saved;
   const FloatVector m = run.Scalar(op.slot);
   return Generate<FloatVector, kSize>([&](size_t) __attribute__((always_inline)) { return m; });

@@ -121,8 +121,9 @@ enum class ChainSource : uint8_t {
 struct ChainOp {
   ChainFn fn = ChainFn::kNone;
   ChainSource source = ChainSource::kMemory;
-  uint16_t slot = 0;   // of m
-  uint16_t flags = 0;  // the slot of bools
+  bool prefetch = false;  // m is an operand of the op that is not in cache
+  uint16_t slot = 0;      // of m
+  uint16_t flags = 0;     // the slot of bools
 };
 
 // The inner loops of one instruction set.
