@@ -83,8 +83,16 @@ class Compiler {
 
   // Returns a slot in the operand's memory if its tiles are dense there, otherwise -1.
   int DirectSlot(int operand, DType dtype) {
-    if (IsNarrowFloat(dtype) || !a_.TileIsDense(operand)) return -1;
-    return plan_slots_.Add({Slot::Kind::kMemory, operand, 0, 0});
+    return IsNarrowFloat(dtype) || !a_.TileIsDense(operand) ? -1 : MemorySlot(operand);
+  }
+
+  uint16_t MemorySlot(int operand) {
+    return static_cast<uint16_t>(plan_slots_.Add({Slot::Kind::kMemory, operand, 0, 0}));
+  }
+
+  // Returns true if chains may convert the tiles of an operand.
+  bool IsDenseBFloat16(int operand, DType dtype) const {
+    return dtype == DType::kBFloat16 && ops_.chain != nullptr && a_.TileIsDense(operand);
   }
 
   void EmitShared() {
@@ -273,6 +281,8 @@ class Compiler {
     if (round != nullptr) {
       step.fn = round;
       step.f32_fn = SCALAR_FN_UNSPECIFIED;
+      step.scalars = 0;
+      step.bfloat16 = n.dtype == DType::kBFloat16;
       steps.push_back(step);
     }
   }
@@ -284,6 +294,10 @@ class Compiler {
     step.operand = static_cast<int>(request_.inputs.size() + output);
     step.copy = ops_.find_store(request_.outputs[output].dtype);
     SetStrides(step, unit);
+    if (!unit && IsDenseBFloat16(step.operand, request_.outputs[output].dtype)) {
+      step.bfloat16 = true;
+      step.out = MemorySlot(step.operand);
+    }
     return step;
   }
 
@@ -429,6 +443,10 @@ class Compiler {
     if (value.operand >= 0) {
       Step step = LoadStep(i, slots(i).main, 0, 0);
       SetStrides(step, /*unit=*/false);
+      if (n.fn == FN_INPUT && IsDenseBFloat16(step.operand, n.dtype)) {
+        step.bfloat16 = true;
+        step.in[0] = MemorySlot(step.operand);
+      }
       phase_->steps.push_back(step);
       RoundIota(i, slots(i).main, phase_->steps);
     } else {

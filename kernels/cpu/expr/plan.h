@@ -91,6 +91,8 @@ struct Step {
   serialization::ScalarFn f32_fn = serialization::SCALAR_FN_UNSPECIFIED;
   Contraction contraction = Contraction::kNone;
   uint8_t scalars = 0;
+  // kLoad: in[0] is the memory, a dense tile of bf16; kStore: `out` is; kCompute: rounds to bf16.
+  bool bfloat16 = false;
   TileFn fn = nullptr;
   CopyFn copy = nullptr;
   int64_t row_stride = 0;

@@ -81,6 +81,7 @@ ChainFn UnaryFormOf(ScalarFn fn) {
 }
 
 bool CanChain(const Step& step) {
+  if (step.bfloat16) return true;
   if (step.kind != Step::Kind::kCompute) return false;
   if (step.contraction != Contraction::kNone || step.f32_fn == FN_SELECT) return true;
   return UnaryFormOf(step.f32_fn) != ChainFn::kNone || BinaryFormOf(step.f32_fn).fn != ChainFn::kNone;
@@ -124,7 +125,12 @@ class ChainBuilder {
  public:
   // The run is steps [begin, end).
   ChainBuilder(const Plan& plan, const std::vector<Step>& steps, size_t begin, size_t end)
-      : plan_(plan), steps_(steps), begin_(begin), end_(end), computed_(plan.slots.size(), -1) {}
+      : plan_(plan),
+        steps_(steps),
+        begin_(begin),
+        end_(end),
+        computed_(plan.slots.size(), -1),
+        converted_(plan.slots.size(), -1) {}
 
   // Appends the operations to `ops`.
   void Build(std::vector<ChainOp>& ops) {
@@ -175,6 +181,10 @@ class ChainBuilder {
       op.source = ChainSource::kScalar;
     } else if (m.slot == saved_) {
       op.source = ChainSource::kSaved;
+    } else if (converted_[m.slot] >= 0) {
+      op.source = ChainSource::kBFloat16;
+      op.slot = static_cast<uint16_t>(converted_[m.slot]);
+      op.prefetch = plan_.streams;
     } else if (computed_[m.slot] >= 0) {
       entries_[static_cast<size_t>(computed_[m.slot])].stored = true;
     } else {
@@ -215,11 +225,46 @@ class ChainBuilder {
     entry.out = slot;
     entry.stored = plan_.slots[slot].kind != Slot::Kind::kRegister;
     computed_[slot] = static_cast<int>(entries_.size()) - 1;
+    converted_[slot] = -1;
     accumulated_ = slot;
     if (saved_ == slot) saved_ = -1;
   }
 
+  // Returns true if a step of [first, last) of another kind than kCompute reads `slot` before one writes it.
+  bool IsCopied(int slot, size_t first, size_t last) const {
+    for (size_t k = first; k < last && !Writes(steps_[k], slot); ++k) {
+      if (steps_[k].kind != Step::Kind::kCompute && Reads(steps_[k], slot)) return true;
+    }
+    return false;
+  }
+
+  // Operations read the bf16 in memory where they need it, unless other steps read the register. A store may change that
+  // memory, so that what it stores is read before.
+  void AddLoad(const Step& step) {
+    const uint16_t slot = step.out;
+    computed_[slot] = -1;
+    converted_[slot] = step.in[0];
+    if (accumulated_ == slot) accumulated_ = -1;
+    if (saved_ == slot) saved_ = -1;
+    if (!IsCopied(slot, at_ + 1, steps_.size()) && NextRead(slot, end_, steps_.size()) == steps_.size()) return;
+    Take({slot, false}, {});
+    SetValue(slot);
+    entries_.back().stored = true;
+  }
+
+  void AddStore(const Step& step) {
+    Take({step.in[0], false}, {});
+    entries_.push_back({{.fn = ChainFn::kStoreBFloat16, .slot = step.out}});
+  }
+
   void Add(const Step& step) {
+    if (step.kind == Step::Kind::kLoad) return AddLoad(step);
+    if (step.kind == Step::Kind::kStore) return AddStore(step);
+    if (step.bfloat16) {
+      Take(OperandOf(step, 0), {});
+      AddOp(ChainFn::kRoundToBFloat16);
+      return SetValue(step.out);
+    }
     if (step.contraction != Contraction::kNone) return AddContraction(step);
     if (step.f32_fn == FN_SELECT) return AddSelect(step);
     const Operand a = OperandOf(step, 0);
@@ -291,23 +336,25 @@ class ChainBuilder {
   const size_t begin_;
   const size_t end_;
   std::vector<Entry> entries_;
-  std::vector<int> computed_;  // per slot, the entry that computed its value, or -1
+  std::vector<int> computed_;   // per slot, the entry that computed its value, or -1
+  std::vector<int> converted_;  // per slot, the slot of the bf16 that its value is, or -1
   size_t at_ = 0;
   int accumulated_ = -1;  // the slot whose value is in the accumulator, or -1
   int saved_ = -1;        // the slot whose value is saved, or -1
 };
 
 // Returns true if steps [begin, end) gain by a chain. A pass for each of few sums and products takes as long: both are
-// bound by loads.
+// bound by loads. Conversions of bf16 gain with any function.
 bool IsWorthChaining(const std::vector<Step>& steps, size_t begin, size_t end) {
   if (end - begin < 2) return false;
+  const auto first = steps.begin() + static_cast<int64_t>(begin), last = steps.begin() + static_cast<int64_t>(end);
+  if (std::none_of(first, last, [](const Step& step) { return step.kind == Step::Kind::kCompute; })) return false;
   if (end - begin >= 4) return true;
-  return std::any_of(steps.begin() + static_cast<int64_t>(begin), steps.begin() + static_cast<int64_t>(end),
-                     [](const Step& step) {
-                       const ScalarFn fn = step.f32_fn;
-                       const bool plain = fn == FN_ADD || fn == FN_SUB || fn == FN_MUL;
-                       return step.contraction == Contraction::kNone && !plain;
-                     });
+  return std::any_of(first, last, [](const Step& step) {
+    const ScalarFn fn = step.f32_fn;
+    const bool plain = fn == FN_ADD || fn == FN_SUB || fn == FN_MUL;
+    return step.contraction == Contraction::kNone && !plain;
+  });
 }
 
 }  // namespace

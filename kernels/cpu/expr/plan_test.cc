@@ -58,6 +58,35 @@ TEST(PlanTest, ValuesOfChainsAreStoredIfLaterStepsReadThem) {
                                   ChainFn::kElse, ChainFn::kStore}));
 }
 
+TEST(PlanTest, ChainsConvertBFloat16) {
+  const auto half = [](TensorSpec spec) {
+    spec.dtype = DType::kBFloat16;
+    return spec;
+  };
+  ExprBuilder b({5000});
+  const int x = b.Cast(b.Input(0, DType::kBFloat16), kF32);
+  b.Output(b.Cast(b.Apply(FN_EXP, {b.Mul(x, b.Input(1, kF32))}), DType::kBFloat16));
+  const Plan plan = Compile(b, {half(Spec({5000})), Spec({5000})}, {half(Spec({5000}))});
+  ASSERT_EQ(plan.phases[0].steps.size(), 1u);
+  EXPECT_EQ(Chained(plan, plan.phases[0].steps),
+            (std::vector<ChainFn>{ChainFn::kLoad, ChainFn::kMul, ChainFn::kExp, ChainFn::kRoundToBFloat16,
+                                  ChainFn::kStoreBFloat16}));
+  EXPECT_EQ(plan.chain_ops[0].source, ChainSource::kBFloat16);
+}
+
+TEST(PlanTest, BFloat16ThatIsAlsoStoredIsReadFirst) {
+  const TensorSpec half = {DType::kBFloat16, Spec({5000}).layout};
+  ExprBuilder b({5000});
+  const int x = b.Input(0, DType::kBFloat16);
+  b.Output(b.Apply(FN_EXP, {x}));
+  b.Output(x);
+  const Plan plan = Compile(b, {half}, {half, half});
+  EXPECT_EQ(Chained(plan, plan.phases[0].steps),
+            (std::vector<ChainFn>{ChainFn::kLoad, ChainFn::kStore, ChainFn::kSave, ChainFn::kExp,
+                                  ChainFn::kRoundToBFloat16, ChainFn::kStoreBFloat16, ChainFn::kLoad,
+                                  ChainFn::kStoreBFloat16}));
+}
+
 TEST(PlanTest, ChainsPrefetchOperandsThatDoNotFitInTheCaches) {
   for (const int64_t size : {int64_t{5000}, int64_t{8} << 20}) {
     ExprBuilder b({size});

@@ -71,6 +71,25 @@ struct ChainRun {
     }
     return Read(op.slot);
   }
+  // Reads operand m, of bf16.
+  [[gnu::always_inline]] Floats ReadBFloat16(const ChainOp& op) const {
+    const auto* const from = reinterpret_cast<const uint16_t*>(slots[op.slot]) + at;
+    if (op.prefetch) {
+      for (int k = 0; k < kSize; k += 2) __builtin_prefetch(from + kPrefetchDistance + k * kFloatLanes);
+    }
+    return Generate<FloatVector, kSize>([&](size_t k) __attribute__((always_inline)) {
+      HalfVector bits{};
+      __builtin_memcpy(&bits, from + k * kFloatLanes, kSome ? static_cast<size_t>(n) * 2 : sizeof(bits));
+      return WidenBFloat16(bits);
+    });
+  }
+  [[gnu::always_inline]] void WriteBFloat16(uint16_t slot, Floats x) const {
+    auto* const to = reinterpret_cast<uint16_t*>(slots[slot]) + at;
+    ForEach<kSize>([&](size_t k) __attribute__((always_inline)) {
+      const HalfVector bits = NarrowToBFloat16(x.v[k]);
+      __builtin_memcpy(to + k * kFloatLanes, &bits, kSome ? static_cast<size_t>(n) * 2 : sizeof(bits));
+    });
+  }
   [[gnu::always_inline]] FloatVector Scalar(uint16_t slot) const {
     return SplatFloat(*reinterpret_cast<const float*>(slots[slot]));
   }
@@ -120,6 +139,9 @@ template <int kSize, typename Fn>
   if (op.source == ChainSource::kMemory) {
     const FloatPack<kSize> m = run.ReadOperand(op);
     ForEach<kSize>([&](size_t k) __attribute__((always_inline)) { x.v[k] = fn(x.v[k], m.v[k]); });
+  } else if (op.source == ChainSource::kBFloat16) {
+    const FloatPack<kSize> m = run.ReadBFloat16(op);
+    ForEach<kSize>([&](size_t k) __attribute__((always_inline)) { x.v[k] = fn(x.v[k], m.v[k]); });
   } else if (op.source == ChainSource::kScalar) {
     const FloatVector m = run.Scalar(op.slot);
     ForEach<kSize>([&](size_t k) __attribute__((always_inline)) { x.v[k] = fn(x.v[k], m); });
@@ -133,6 +155,7 @@ template <int kSize>
 [[gnu::always_inline]] inline FloatPack<kSize> OperandOf(const ChainRun<kSize>& run, const ChainOp& op,
                                                          const ChainState<kSize>& state) {
   if (op.source == ChainSource::kMemory) return run.ReadOperand(op);
+  if (op.source == ChainSource::kBFloat16) return run.ReadBFloat16(op);
   if (op.source == ChainSource::kSaved) return state.saved;
   const FloatVector m = run.Scalar(op.slot);
   return Generate<FloatVector, kSize>([&](size_t) __attribute__((always_inline)) { return m; });
@@ -236,6 +259,9 @@ template <int kSize>
     case ChainFn::kSquare:
       Apply(state.x, [](V a) { return a * a; });
       break;
+    case ChainFn::kRoundToBFloat16:
+      Apply(state.x, [](V a) { return RoundToBFloat16(a); });
+      break;
     default:
       WriteComparison(run, op, state);
       break;
@@ -255,6 +281,9 @@ template <int kSize>
         break;
       case ChainFn::kStore:
         run.Write(op->slot, state.x);
+        break;
+      case ChainFn::kStoreBFloat16:
+        run.WriteBFloat16(op->slot, state.x);
         break;
       case ChainFn::kSave:
         state.saved = state.x;

@@ -76,6 +76,7 @@ enum class ChainFn : uint8_t {
   kNone,
   kLoad,   // m
   kStore,  // writes the accumulator to m
+  kStoreBFloat16,  // the same, to bf16; the accumulator has that precision
   kSave,   // copies the accumulator to the second value
   kAdd,
   kSub,
@@ -102,6 +103,7 @@ enum class ChainFn : uint8_t {
   kErf,
   kLogistic,
   kSquare,
+  kRoundToBFloat16,
   // These write a bool to `flags` and leave the accumulator.
   kEq,
   kNe,
@@ -114,6 +116,7 @@ enum class ChainFn : uint8_t {
 // Names the place of the operand m of an operation.
 enum class ChainSource : uint8_t {
   kMemory,
+  kBFloat16,  // the same, of bf16
   kScalar,  // one element for all
   kSaved,   // the second value
 };

@@ -133,6 +133,36 @@ typedef uint8_t FlagVector __attribute__((vector_size(kFloatLanes)));
 #endif
 }
 
+// Bits of bf16, of as many elements as a vector has.
+typedef uint16_t HalfVector __attribute__((vector_size(kFloatLanes * 2)));
+
+[[gnu::always_inline]] inline FloatVector WidenBFloat16(HalfVector bits) {
+#if defined(__AVX512F__)
+  return FloatOf(IntVector(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, __m256i(bits)), 16)));
+#elif defined(__AVX2__)
+  return FloatOf(IntVector(_mm256_slli_epi32(_mm256_cvtepu16_epi32(__m128i(bits)), 16)));
+#else
+  return FloatOf(__builtin_convertvector(bits, IntVector) << 16);
+#endif
+}
+
+// Returns the bits of values that have the precision of bf16.
+[[gnu::always_inline]] inline HalfVector NarrowToBFloat16(FloatVector x) {
+#if defined(__AVX512F__)
+  return HalfVector(_mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, __m512i(BitsOf(x)), 16)));
+#else
+  return __builtin_convertvector(BitsOf(x) >> 16, HalfVector);
+#endif
+}
+
+// The vector form of RoundToBFloat16() of tile_math.h.
+[[gnu::always_inline]] inline FloatVector RoundToBFloat16(FloatVector x) {
+  const IntVector bits = BitsOf(x);
+  const IntVector high = IntVector{} + static_cast<int32_t>(0xffff0000u);
+  const IntVector rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  return FloatOf((x != x ? bits | 0x400000 : rounded) & high);
+}
+
 // Returns the polynomial with these coefficients, the highest power first.
 [[gnu::always_inline]] inline FloatVector Polynomial(FloatVector, FloatVector sum) { return sum; }
 template <typename... Rest>
