@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "aot/ir/builder.h"
 #include "aot/ir/prim_node.h"
+#include "aot/transforms/conversion.h"
 #include "aot/transforms/dead_code.h"
 #include "base/status_macros.h"
 
@@ -34,14 +35,6 @@ std::optional<std::pair<ValueId, ValueId>> SummandsOf(const Node& node) {
   const auto& add = node.expr->instructions(2);
   if (add.fn() != serialization::FN_ADD || add.operands(0) == add.operands(1)) return std::nullopt;
   return std::make_pair(std::get<Use>(node.arguments[0]).value, std::get<Use>(node.arguments[1]).value);
-}
-
-// Returns true if the node converts a value to another dtype, and does nothing else: an expression reads an expanded
-// value as it was before, so that it may also broadcast.
-bool IsConversion(const Graph& graph, const Node& node) {
-  if (node.expr == nullptr || node.arguments.size() != 1 || node.expr->instructions_size() != 2) return false;
-  if (node.expr->instructions(1).fn() != serialization::FN_CAST || node.outputs.size() != 1) return false;
-  return graph.value(TensorOperands(node)[0]).type.sizes == graph.value(node.outputs[0]).type.sizes;
 }
 
 class Canonicalizer {

@@ -15,6 +15,7 @@
 #include "aot/ir/builder.h"
 #include "aot/ir/prim_node.h"
 #include "aot/ir/size_estimate.h"
+#include "aot/transforms/conversion.h"
 #include "aot/transforms/dead_code.h"
 #include "base/status_macros.h"
 
@@ -69,7 +70,7 @@ class Reorderer {
     Tensor index;
   };
 
-  // The sums of the rows of a matrix by their index.
+  // The sums of the rows of a matrix by their index, which have at least the precision of f32.
   struct RowSums {
     ValueId rows = kNoValue;
     ValueId index = kNoValue;
@@ -99,7 +100,7 @@ class Reorderer {
     const std::optional<GatheredRows> x = RowsOf(OperandOf(product, "a"));
     if (!x.has_value()) return Tensor();
     const Tensor bias = IsNone(product, "bias") ? Tensor() : b_.Value(OperandOf(product, "bias"));
-    return b_.Gather(b_.Matmul(b_.Value(x->table), b_.Value(OperandOf(product, "b")), bias), x->index, 0);
+    return b_.Gather(b_.Matmul(TableOf(*x, product), b_.Value(OperandOf(product, "b")), bias), x->index, 0);
   }
 
   // gather(T, i)^T Y or Y^T gather(T, i)
@@ -109,9 +110,22 @@ class Reorderer {
     if (!left.has_value()) return Tensor();
     const ValueId right = OperandOf(product, "b");
     std::optional<GatheredRows> x = RowsOf(right);
-    if (x.has_value()) return b_.Matmul(b_.Transpose(SumsOf(*left, *x), 0, 1), b_.Value(x->table));
-    x = RowsOf(*left);
-    return x.has_value() ? b_.Matmul(b_.Transpose(b_.Value(x->table), 0, 1), SumsOf(right, *x)) : Tensor();
+    const bool is_right = x.has_value();
+    if (!is_right) x = RowsOf(*left);
+    if (!x.has_value()) return Tensor();
+    const Tensor factor = FactorOf(is_right ? *left : right, *x);
+    const Tensor table = TableOf(*x, product);
+    return is_right ? b_.Matmul(b_.Transpose(factor, 0, 1), table) : b_.Matmul(b_.Transpose(table, 0, 1), factor);
+  }
+
+  // Returns the table in the dtype of a product, to which the rows were converted.
+  Tensor TableOf(const GatheredRows& gathered, const Node& product) {
+    return b_.Cast(b_.Value(gathered.table), TypeOf(product.outputs[0]).dtype);
+  }
+
+  // Returns the sums of the rows of a matrix in the dtype of the matrix.
+  Tensor FactorOf(ValueId rows, const GatheredRows& gathered) {
+    return b_.Cast(SumsOf(rows, gathered), TypeOf(rows).dtype);
   }
 
   // scatter_add(Y W, i), where Y W may be a sum of products
@@ -119,7 +133,7 @@ class Reorderer {
     const ValueId rows = OperandOf(scatter, "rows");
     const ValueId index = OperandOf(scatter, "index");
     const TensorType& table = TypeOf(scatter.outputs[0]);
-    if (!IsNone(scatter, "base") || table.sizes.size() != 2 || !IsFloat(table)) return Tensor();
+    if (!IsNone(scatter, "base") || table.sizes.size() != 2 || !HasWideRange(table)) return Tensor();
     if (!IsSmaller(table.sizes[0], index) || EstimatedSize(table.sizes[1]) < kMinColumns) return Tensor();
     std::vector<const Node*> products;
     if (!CollectProducts(rows, products)) return Tensor();
@@ -127,7 +141,8 @@ class Reorderer {
     const GatheredRows gathered = {.num_rows = table.sizes[0], .index = flat};
     Tensor sum;
     for (const Node* product : products) {
-      const Tensor term = b_.Matmul(SumsOf(OperandOf(*product, "a"), gathered), b_.Value(OperandOf(*product, "b")));
+      const Tensor factor = FactorOf(OperandOf(*product, "a"), gathered);
+      const Tensor term = b_.Cast(b_.Matmul(factor, b_.Value(OperandOf(*product, "b"))), table.dtype);
       sum = sum.defined() ? sum + term : term;
     }
     const int64_t padding = IntAttribute(scatter, "padding_index");
@@ -146,11 +161,12 @@ class Reorderer {
     const ValueId rows = TensorOperands(node)[0];
     const auto known = std::find_if(sums_.begin(), sums_.end(), [&](const RowSums& sums) { return sums.rows == rows; });
     if (known == sums_.end() || TypeOf(rows).sizes.size() != 2) return Tensor();
-    return b_.ReduceSum(known->sums, {0});
+    return b_.Cast(b_.ReduceSum(known->sums, {0}), TypeOf(rows).dtype);
   }
 
-  static bool IsFloat(const TensorType& type) {
-    return type.dtype == DType::kFloat32 || type.dtype == DType::kFloat64;
+  // Returns true for floats whose sums of many rows do not overflow sooner than the rows: not f16.
+  static bool HasWideRange(const TensorType& type) {
+    return type.dtype == DType::kFloat32 || type.dtype == DType::kFloat64 || type.dtype == DType::kBFloat16;
   }
 
   // Returns whether a table of `rows` rows has at most half as many as the index has elements.
@@ -174,6 +190,12 @@ class Reorderer {
     return !from.empty() && !to.empty() && from.back() == to.back();
   }
 
+  // Returns true for a conversion between dtypes of a wide range.
+  bool ConvertsFloats(const Node& node) const {
+    return IsConversion(graph_, node) && HasWideRange(TypeOf(TensorOperands(node)[0])) &&
+           HasWideRange(TypeOf(node.outputs[0]));
+  }
+
   // Returns true for a permutation of rows.
   static bool PermutesRows(const Node& node) {
     if (!IsPrim(node, PrimOp::kPermute)) return false;
@@ -181,21 +203,28 @@ class Reorderer {
     return dims.back() + 1 == static_cast<int64_t>(dims.size());
   }
 
-  // Returns the table and index of a matrix of gathered rows, which may have been viewed and permuted, if it pays to
-  // compute with the table.
+  // Returns the table and index of a matrix of gathered rows, which may have been viewed, permuted and converted, if it
+  // pays to compute with the table.
   std::optional<GatheredRows> RowsOf(ValueId matrix) {
     const TensorType& type = TypeOf(matrix);
-    if (type.sizes.size() != 2 || !IsFloat(type) || EstimatedSize(type.sizes[1]) < kMinColumns) return std::nullopt;
+    if (type.sizes.size() != 2 || !HasWideRange(type) || EstimatedSize(type.sizes[1]) < kMinColumns) return std::nullopt;
     std::vector<const Node*> moves;
+    bool is_converted = false;
     const Node* node = Producer(matrix);
-    while (node != nullptr && (KeepsRows(*node) || PermutesRows(*node))) {
-      moves.push_back(node);
-      node = Producer(OperandOf(*node, "x"));
+    for (; node != nullptr; node = Producer(TensorOperands(*node)[0])) {
+      if (IsConversion(graph_, *node) && !is_converted) {
+        is_converted = true;
+      } else if (KeepsRows(*node) || PermutesRows(*node)) {
+        moves.push_back(node);
+      } else {
+        break;
+      }
     }
     if (node == nullptr || !IsPrim(*node, PrimOp::kGather) || IntAttribute(*node, "dim") != 0) return std::nullopt;
     const ValueId table = OperandOf(*node, "x");
     const ValueId index = OperandOf(*node, "index");
-    if (TypeOf(table).sizes.size() != 2 || !IsSmaller(TypeOf(table).sizes[0], index)) return std::nullopt;
+    if (TypeOf(table).sizes.size() != 2 || !HasWideRange(TypeOf(table))) return std::nullopt;
+    if (!IsSmaller(TypeOf(table).sizes[0], index)) return std::nullopt;
     Tensor moved = b_.Value(FirstEqual(index));
     std::for_each(moves.rbegin(), moves.rend(), [&](const Node* move) {
       if (IsPrim(*move, PrimOp::kView)) {
@@ -215,32 +244,34 @@ class Reorderer {
       if (known.rows == rows && known.index == gathered.index.id()) return known.sums;
     }
     Tensor index = gathered.index;
-    const ValueId stored = BeforePermutations(rows, index);
+    Tensor stored = b_.Value(BeforeMoves(rows, index));
+    if (stored.dtype() == DType::kBFloat16) stored = b_.Cast(stored, DType::kFloat32);
     const SymIntVector sizes = {gathered.num_rows, TypeOf(rows).sizes.back()};
-    const Tensor sums = b_.ScatterAdd(b_.Value(stored), index, Tensor(), 0, /*padding_index=*/-1, sizes);
+    const Tensor sums = b_.ScatterAdd(stored, index, Tensor(), 0, /*padding_index=*/-1, sizes);
     sums_.push_back({rows, gathered.index.id(), sums});
     return sums;
   }
 
-  // Returns the tensor of which a matrix is a permutation of rows, and moves the index, so that the rows are not
-  // copied; the matrix itself if its rows are not permuted.
-  ValueId BeforePermutations(ValueId matrix, Tensor& index) {
+  // Returns the tensor of which a matrix is a permutation of rows or a conversion, and moves the index, so that neither
+  // has to be computed; the matrix itself if it is none.
+  ValueId BeforeMoves(ValueId matrix, Tensor& index) {
     ValueId stored = matrix;
     ValueId value = matrix;
     Tensor moved = index;
     for (const Node* node = Producer(value); node != nullptr; node = Producer(value)) {
-      const bool permutes = PermutesRows(*node);
-      if (!permutes && !KeepsRows(*node)) break;
-      value = OperandOf(*node, "x");
-      if (permutes) {
+      if (KeepsRows(*node)) {
+        value = OperandOf(*node, "x");
+        moved = View(moved, LeadingSizes(TypeOf(value)));
+        continue;
+      }
+      if (PermutesRows(*node)) {
         std::vector<int64_t> dims = Inverse(IntListAttribute(*node, "dims"));
         dims.pop_back();
         moved = Permute(moved, std::move(dims));
-      } else {
-        moved = View(moved, LeadingSizes(TypeOf(value)));
+      } else if (!ConvertsFloats(*node)) {
+        break;
       }
-      if (!permutes) continue;
-      stored = value;
+      value = stored = TensorOperands(*node)[0];
       index = moved;
     }
     return stored;
@@ -250,10 +281,10 @@ class Reorderer {
   bool CollectProducts(ValueId rows, std::vector<const Node*>& products) const {
     const Node* node = Producer(rows);
     if (node == nullptr || uses_.at(rows) != 1) return false;
-    if (KeepsRows(*node)) return CollectProducts(OperandOf(*node, "x"), products);
+    if (KeepsRows(*node) || ConvertsFloats(*node)) return CollectProducts(TensorOperands(*node)[0], products);
     if (IsPrim(*node, PrimOp::kMatmul)) {
       products.push_back(node);
-      return IsNone(*node, "bias") && TypeOf(rows).sizes.size() == 2;
+      return IsNone(*node, "bias") && TypeOf(rows).sizes.size() == 2 && HasWideRange(TypeOf(rows));
     }
     return IsSum(*node) && CollectProducts(TensorOperands(*node)[0], products) &&
            CollectProducts(TensorOperands(*node)[1], products);

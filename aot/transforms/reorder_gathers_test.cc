@@ -79,9 +79,68 @@ TEST(ReorderGathersTest, LargeTablesStay) {
   EXPECT_EQ(After(ReorderGathers, text), text);
 }
 
-TEST(ReorderGathersTest, HalvesStay) {
-  const std::string text = absl::StrReplaceAll(kLayer, {{"f32", "bf16"}});
+TEST(ReorderGathersTest, F16Stays) {
+  const std::string text = absl::StrReplaceAll(kLayer, {{"f32", "f16"}});
   EXPECT_EQ(After(ReorderGathers, text), text);
+}
+
+TEST(ReorderGathersTest, SumsOfBFloat16AreComputedInF32) {
+  EXPECT_EQ(After(ReorderGathers, R"(graph @g {
+  %0: f32[8,32] = parameter 0 "table"
+  %1: bf16[32,48] = user_input 0 "weight"
+  %2: i64[16] = user_input 1 "index"
+  %3: f32[16,48] = user_input 2 "tangent"
+  %4: f32[16,32] = prim.gather(%0, %2, 0)
+  %5: bf16[16,32] = cotan.expr(%4) {
+    domain [16,32]
+    0: f32 = input 0
+    1: bf16 = cast 0
+    store 1
+  }
+  %6: bf16[16,48] = prim.matmul(%5, %1, none)
+  %7: bf16[16,48] = cotan.expr(%3) {
+    domain [16,48]
+    0: f32 = input 0
+    1: bf16 = cast 0
+    store 1
+  }
+  %8: bf16[48,16] = prim.permute(%7, [1, 0])
+  %9: bf16[48,32] = prim.matmul(%8, %5, none)
+  user_output 0 "output" = %6
+  user_output 1 "weight gradient" = %9
+})"),
+            R"(graph @g {
+  %0: f32[8,32] = parameter 0 "table"
+  %1: bf16[32,48] = user_input 0 "weight"
+  %2: i64[16] = user_input 1 "index"
+  %3: f32[16,48] = user_input 2 "tangent"
+  %4: bf16[8,32] = cotan.expr(%0) {
+    domain [8,32]
+    0: f32 = input 0
+    1: bf16 = cast 0
+    store 1
+  }
+  %5: bf16[8,48] = prim.matmul(%4, %1, none)
+  %6: bf16[16,48] = prim.gather(%5, %2, 0)
+  %7: f32[8,48] = prim.scatter_add(%3, %2, none, 0, -1)
+  %8: bf16[8,48] = cotan.expr(%7) {
+    domain [8,48]
+    0: f32 = input 0
+    1: bf16 = cast 0
+    store 1
+  }
+  %9: bf16[8,32] = cotan.expr(%0) {
+    domain [8,32]
+    0: f32 = input 0
+    1: bf16 = cast 0
+    store 1
+  }
+  %10: bf16[48,8] = prim.permute(%8, [1, 0])
+  %11: bf16[48,32] = prim.matmul(%10, %9, none)
+  user_output 0 "output" = %6
+  user_output 1 "weight gradient" = %11
+}
+)");
 }
 
 TEST(ReorderGathersTest, NarrowTablesStay) {

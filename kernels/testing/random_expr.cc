@@ -18,6 +18,9 @@ constexpr DType kDTypes[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,    
                              DType::kInt32,   DType::kInt64,   DType::kFloat16, DType::kBFloat16,
                              DType::kFloat32, DType::kFloat32, DType::kFloat32, DType::kFloat64};
 
+// Those of training under autocast. A third of the programs have no others.
+constexpr DType kMixedDTypes[] = {DType::kFloat32, DType::kBFloat16};
+
 constexpr ScalarFn kFloatUnary[] = {FN_NEG,   FN_ABS,  FN_SIGN,       FN_CEIL, FN_FLOOR, FN_ROUND,
                                     FN_TRUNC, FN_SQRT, FN_RECIPROCAL, FN_RELU, FN_ISNAN, FN_ISINF};
 constexpr ScalarFn kFloatBinary[] = {FN_ADD,  FN_SUB,  FN_MUL,       FN_DIV,       FN_MAXIMUM, FN_MINIMUM,
@@ -36,6 +39,7 @@ class Generator {
   Generator(std::mt19937_64& random, int64_t max_elements) : random_(random), max_elements_(max_elements) {}
 
   RandomExpr Make() {
+    is_mixed_ = Below(3) == 0;
     ChooseDomain();
     std::vector<int> reduce_dims;
     for (size_t d = 0; d < reduce_.size(); ++d) {
@@ -44,7 +48,7 @@ class Generator {
     ExprBuilder builder(domain_, reduce_dims);
     b_ = &builder;
     const int inputs = 1 + Below(3);
-    for (int i = 0; i < inputs; ++i) AddInput(Pick(kDTypes));
+    for (int i = 0; i < inputs; ++i) AddInput(PickDType());
     if (Below(4) == 0) AddRandomDraw();
     const int steps = 2 + Below(14);
     for (int i = 0; i < steps; ++i) AddStep();
@@ -60,6 +64,8 @@ class Generator {
   T Pick(const T (&list)[N]) {
     return list[random_() % N];
   }
+
+  DType PickDType() { return is_mixed_ ? Pick(kMixedDTypes) : Pick(kDTypes); }
 
   void ChooseDomain() {
     constexpr int64_t kSizes[] = {1, 1, 2, 3, 4, 5, 7, 16, 17, 33, 64, 100, 130, 300, 1000, 1025, 2500};
@@ -186,7 +192,7 @@ class Generator {
     const DType dtype = b_->dtype(a.node);
     const int kind = Below(10);
     if (kind == 0) {
-      CastTo(a, Pick(kDTypes));
+      CastTo(a, PickDType());
     } else if (kind == 1) {
       const Made b = ValueOf(dtype);
       Add(b_->Apply(Pick(kComparisons), {a.node, b.node}), a.full || b.full);
@@ -245,6 +251,7 @@ class Generator {
   std::vector<bool> reduce_;
   ExprBuilder* b_ = nullptr;
   std::vector<Made> values_;
+  bool is_mixed_ = false;  // dtypes are those of kMixedDTypes
   RandomExpr expr_;
 };
 

@@ -238,15 +238,17 @@ class ChainBuilder {
     return false;
   }
 
-  // Operations read the bf16 in memory where they need it, unless other steps read the register. A store may change that
-  // memory, so that what it stores is read before.
+  // Operations read the bf16 in memory where they need it, unless other steps or phases read the converted tile. A store
+  // may change that memory, so that what it stores is read before.
   void AddLoad(const Step& step) {
     const uint16_t slot = step.out;
     computed_[slot] = -1;
     converted_[slot] = step.in[0];
     if (accumulated_ == slot) accumulated_ = -1;
     if (saved_ == slot) saved_ = -1;
-    if (!IsCopied(slot, at_ + 1, steps_.size()) && NextRead(slot, end_, steps_.size()) == steps_.size()) return;
+    const bool is_register = plan_.slots[slot].kind == Slot::Kind::kRegister;
+    const bool is_read = IsCopied(slot, at_ + 1, steps_.size()) || NextRead(slot, end_, steps_.size()) < steps_.size();
+    if (is_register && !is_read) return;
     Take({slot, false}, {});
     SetValue(slot);
     entries_.back().stored = true;

@@ -183,6 +183,21 @@ void ExpectEqual(const ExprCase& expr, size_t num_exact) {
 }
 
 // Every value of the formats, and f32 values of random bits and near the limits.
+// NVRTC replaces a comparison and a choice by the rectified value, which is NaN here.
+TEST(ExprNanTest, TheOtherOperandReplacesARectifiedNan) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    ExprCase expr;
+    ExprBuilder b({2});
+    const int x = b.Apply(serialization::FN_RELU, {b.Input(0, dtype)});
+    b.Output(b.Apply(serialization::FN_FMAX, {x, b.Constant(dtype, 0)}));
+    b.Output(b.Apply(serialization::FN_FMIN, {x, b.Constant(dtype, 0)}));
+    for (int k = 0; k < 2; ++k) expr.outputs.push_back(std::make_unique<HostTensor>(dtype, std::vector<int64_t>{2}));
+    expr.op = b.Build();
+    expr.inputs.push_back(std::make_unique<HostTensor>(dtype, std::vector<int64_t>{2}, Values{NAN, 3}));
+    EXPECT_EQ(Difference(expr.Reference(), expr.Run()), "");
+  }
+}
+
 TEST(ExprFloat8Test, ConversionsHaveTheBitsOfTheReference) {
   std::mt19937 random(static_cast<uint32_t>(cotan::testing::TestSeed()));
   for (const DType narrow : {DType::kFloat8E4m3fn, DType::kFloat8E5m2}) {

@@ -113,15 +113,20 @@ template <typename T>
 __device__ inline T Minimum(T a, T b) {
   return a < b || a != a ? a : b;
 }
-// The other one if one is NaN.
+// The other one if one is NaN. Floats have the compiler's functions: it takes a comparison of Relu(a), where a is NaN,
+// with 0 for one that holds.
 template <typename T>
 __device__ inline T Fmax(T a, T b) {
-  return a > b || b != b ? a : b;
+  return a > b ? a : b;
 }
+__device__ inline float Fmax(float a, float b) { return fmaxf(a, b); }
+__device__ inline double Fmax(double a, double b) { return fmax(a, b); }
 template <typename T>
 __device__ inline T Fmin(T a, T b) {
-  return a < b || b != b ? a : b;
+  return a < b ? a : b;
 }
+__device__ inline float Fmin(float a, float b) { return fminf(a, b); }
+__device__ inline double Fmin(double a, double b) { return fmin(a, b); }
 
 // --- Floats ------------------------------------------------------------------
 
