@@ -207,7 +207,8 @@ class Reorderer {
   // pays to compute with the table.
   std::optional<GatheredRows> RowsOf(ValueId matrix) {
     const TensorType& type = TypeOf(matrix);
-    if (type.sizes.size() != 2 || !HasWideRange(type) || EstimatedSize(type.sizes[1]) < kMinColumns) return std::nullopt;
+    if (type.sizes.size() != 2 || !HasWideRange(type) || EstimatedSize(type.sizes[1]) < kMinColumns)
+      return std::nullopt;
     std::vector<const Node*> moves;
     bool is_converted = false;
     const Node* node = Producer(matrix);

@@ -16,8 +16,8 @@ namespace cotan::aot {
 //   - scatter_add(Y W^T, i), the gradient of T, becomes S W^T, also for a sum of products;
 //   - the sum over the rows of Y, the gradient of b, becomes that of S, if S exists.
 // Gradients are sums in another order, which are computed in f32 and rounded once for products of bf16. A row of the
-// table that is not gathered is multiplied by zero, so that an infinity or NaN in it makes the gradient of W NaN. Returns
-// true if the graph changed.
+// table that is not gathered is multiplied by zero, so that an infinity or NaN in it makes the gradient of W NaN.
+// Returns true if the graph changed.
 absl::StatusOr<bool> ReorderGathers(Graph& graph);
 
 }  // namespace cotan::aot

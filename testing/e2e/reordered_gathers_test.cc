@@ -43,7 +43,8 @@ class Embedded : public Network {
     table = register_module("table", torch::nn::Embedding(options));
     first = register_module("first", torch::nn::Linear(kColumns, kClasses));
     second = register_module("second", torch::nn::Linear(torch::nn::LinearOptions(kColumns, kClasses).bias(false)));
-    recurrent = register_module("recurrent", torch::nn::GRU(torch::nn::GRUOptions(kColumns, kClasses / 2).bidirectional(true)));
+    recurrent =
+        register_module("recurrent", torch::nn::GRU(torch::nn::GRUOptions(kColumns, kClasses / 2).bidirectional(true)));
   }
 
   torch::Tensor forward(torch::Tensor input) override { return reader_(*this, input); }
@@ -59,12 +60,16 @@ class Embedded : public Network {
 ModelCase Model(const Reader& reader, std::optional<int64_t> padding_index = std::nullopt) {
   return {.name = "embedded",
           .description = "layers after an embedding",
-          .make_network =
-              [reader, padding_index] { return std::make_shared<Embedded>(reader, padding_index); },
+          .make_network = [reader, padding_index] { return std::make_shared<Embedded>(reader, padding_index); },
           .loss = [](torch::Tensor output, torch::Tensor label) { return (output - label).square().mean(); },
           .make_input =
-              [](at::Generator generator) { return torch::randint(0, kRows, {kBatch, kTime}, generator, torch::kLong); },
-          .make_label = [](at::Generator generator) { return torch::randn({kBatch, kTime, kClasses}, generator); }};
+              [](at::Generator generator) {
+                return torch::randint(0, kRows, {kBatch, kTime}, generator, torch::kLong);
+              },
+          .make_label =
+              [](at::Generator generator) {
+                return torch::randn({kBatch, kTime, kClasses}, generator);
+              }};
 }
 
 void ExpectMatch(const ModelCase& model) {
@@ -110,8 +115,8 @@ TEST(ReorderedGathersTest, ARecurrentLayerInBothDirectionsMatchesEager) {
 }
 
 TEST(ReorderedGathersTest, ATableWithoutGradientMatchesEager) {
-  ExpectMatch(Model(
-      [](Embedded& model, const torch::Tensor& input) { return model.first(model.table(input).detach()); }));
+  ExpectMatch(
+      Model([](Embedded& model, const torch::Tensor& input) { return model.first(model.table(input).detach()); }));
 }
 
 TEST(ReorderedGathersTest, StepsOfDynamicSizesMatchEager) {

@@ -238,8 +238,8 @@ class ChainBuilder {
     return false;
   }
 
-  // Operations read the bf16 in memory where they need it, unless other steps or phases read the converted tile. A store
-  // may change that memory, so that what it stores is read before.
+  // Operations read the bf16 in memory where they need it, unless other steps or phases read the converted tile. A
+  // store may change that memory, so that what it stores is read before.
   void AddLoad(const Step& step) {
     const uint16_t slot = step.out;
     computed_[slot] = -1;

@@ -81,10 +81,10 @@ TEST(PlanTest, BFloat16ThatIsAlsoStoredIsReadFirst) {
   b.Output(b.Apply(FN_EXP, {x}));
   b.Output(x);
   const Plan plan = Compile(b, {half}, {half, half});
-  EXPECT_EQ(Chained(plan, plan.phases[0].steps),
-            (std::vector<ChainFn>{ChainFn::kLoad, ChainFn::kStore, ChainFn::kSave, ChainFn::kExp,
-                                  ChainFn::kRoundToBFloat16, ChainFn::kStoreBFloat16, ChainFn::kLoad,
-                                  ChainFn::kStoreBFloat16}));
+  EXPECT_EQ(
+      Chained(plan, plan.phases[0].steps),
+      (std::vector<ChainFn>{ChainFn::kLoad, ChainFn::kStore, ChainFn::kSave, ChainFn::kExp, ChainFn::kRoundToBFloat16,
+                            ChainFn::kStoreBFloat16, ChainFn::kLoad, ChainFn::kStoreBFloat16}));
 }
 
 TEST(PlanTest, ChainsPrefetchOperandsThatDoNotFitInTheCaches) {

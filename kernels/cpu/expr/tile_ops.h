@@ -74,10 +74,10 @@ enum class Contraction : uint8_t {
 // operations take the accumulator, some of them also an operand m, and leave their result in the accumulator.
 enum class ChainFn : uint8_t {
   kNone,
-  kLoad,   // m
-  kStore,  // writes the accumulator to m
+  kLoad,           // m
+  kStore,          // writes the accumulator to m
   kStoreBFloat16,  // the same, to bf16; the accumulator has that precision
-  kSave,   // copies the accumulator to the second value
+  kSave,           // copies the accumulator to the second value
   kAdd,
   kSub,
   kSubFrom,  // m - accumulator
@@ -117,8 +117,8 @@ enum class ChainFn : uint8_t {
 enum class ChainSource : uint8_t {
   kMemory,
   kBFloat16,  // the same, of bf16
-  kScalar,  // one element for all
-  kSaved,   // the second value
+  kScalar,    // one element for all
+  kSaved,     // the second value
 };
 
 struct ChainOp {
