@@ -243,6 +243,25 @@ void CrossEntropyBackward(benchmark::State& state) {
   c.Run(state, r.rows * r.width);
 }
 
+// The loss and its gradient in one expression, as fusion makes it of cross entropy in a training step.
+void CrossEntropyStep(benchmark::State& state) {
+  const Rows r(state);
+  ExprBuilder b(r.full(), kLast);
+  const int x = b.Input(0, kF32);
+  const int zero = b.Constant(kF32, 0), weight = b.Constant(kF32, 1.0 / static_cast<double>(r.rows));
+  const int index = b.Cast(b.Input(1, DType::kInt64), DType::kInt32);
+  const int hit = b.Apply(FN_EQ, {b.Iota(DType::kInt32, 1), index});
+  const int gradient = b.Apply(FN_SELECT, {hit, weight, zero});
+  const int total = b.Sum(gradient);
+  const int shifted = b.Sub(x, b.Max(x));
+  const int logarithm = b.Sub(shifted, b.Apply(FN_LOG, {b.Sum(b.Apply(FN_EXP, {shifted}))}));
+  b.Output(b.Apply(FN_NEG, {b.Sum(b.Apply(FN_SELECT, {hit, logarithm, zero}))}));
+  b.Output(b.Sub(gradient, b.Mul(b.Apply(FN_EXP, {logarithm}), total)));
+  BenchCase c(b, {r.full()}, {r.reduced(), r.full()});
+  c.AddIndices(r.reduced(), r.width);
+  c.Run(state, r.rows * r.width);
+}
+
 void LayerNorm(benchmark::State& state) {
   const Rows r(state);
   ExprBuilder b(r.full(), kLast);
@@ -397,6 +416,7 @@ BENCHMARK(MaskedSoftmaxBackward)->Arg(18432)->Arg(1 << 18);
 BENCHMARK(LogSoftmaxBackward)->Args({1 << 15, 512})->Args({1 << 18, 512});
 BENCHMARK(CrossEntropy)->Apply(RowSizes);
 BENCHMARK(CrossEntropyBackward)->Apply(RowSizes);
+BENCHMARK(CrossEntropyStep)->Apply(RowSizes);
 BENCHMARK(LayerNorm)->Apply(RowSizes);
 BENCHMARK(LayerNormBackward)->Apply(RowSizes);
 BENCHMARK(LayerNormWeights)->Apply(RowSizes);

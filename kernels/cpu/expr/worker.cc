@@ -23,17 +23,36 @@ void WritePositions(void* out, int64_t rows, int64_t cols, int64_t start, int64_
   }
 }
 
+// WritePositions() for unsigned integers, which wrap around, a vector at a time.
+template <typename T>
+void WriteIntegers(void* out, int64_t rows, int64_t cols, int64_t start, int64_t row_stride, int64_t col_stride) {
+  typedef T Vector __attribute__((vector_size(64), aligned(sizeof(T))));
+  constexpr int64_t kLanes = sizeof(Vector) / sizeof(T);
+  auto* to = static_cast<T*>(out);
+  Vector first{};
+  for (int64_t c = 0; c < kLanes; ++c) first[c] = static_cast<T>(start + c * col_stride);
+  for (int64_t r = 0; r < rows; ++r, to += cols) {
+    Vector positions = first + static_cast<T>(r * row_stride);
+    int64_t c = 0;
+    for (; c + kLanes <= cols; c += kLanes) {
+      *reinterpret_cast<Vector*>(to + c) = positions;
+      positions += static_cast<T>(kLanes * col_stride);
+    }
+    for (int64_t lane = 0; c < cols; ++c, ++lane) to[c] = positions[lane];
+  }
+}
+
 void WriteIota(const Step& step, void* out, int64_t rows, int64_t cols, int64_t start) {
   switch (step.dtype) {
     case DType::kUInt8:
     case DType::kInt8:
-      return WritePositions<uint8_t>(out, rows, cols, start, step.row_stride, step.col_stride);
+      return WriteIntegers<uint8_t>(out, rows, cols, start, step.row_stride, step.col_stride);
     case DType::kInt16:
-      return WritePositions<int16_t>(out, rows, cols, start, step.row_stride, step.col_stride);
+      return WriteIntegers<uint16_t>(out, rows, cols, start, step.row_stride, step.col_stride);
     case DType::kInt32:
-      return WritePositions<int32_t>(out, rows, cols, start, step.row_stride, step.col_stride);
+      return WriteIntegers<uint32_t>(out, rows, cols, start, step.row_stride, step.col_stride);
     case DType::kInt64:
-      return WritePositions<int64_t>(out, rows, cols, start, step.row_stride, step.col_stride);
+      return WriteIntegers<uint64_t>(out, rows, cols, start, step.row_stride, step.col_stride);
     case DType::kFloat64:
       return WritePositions<double>(out, rows, cols, start, step.row_stride, step.col_stride);
     default:
