@@ -133,7 +133,8 @@ class Reorderer {
     const ValueId rows = OperandOf(scatter, "rows");
     const ValueId index = OperandOf(scatter, "index");
     const TensorType& table = TypeOf(scatter.outputs[0]);
-    if (!IsNone(scatter, "base") || table.sizes.size() != 2 || !HasWideRange(table)) return Tensor();
+    if (!IsNone(scatter, "base") || IntAttribute(scatter, "dim") != 0) return Tensor();
+    if (table.sizes.size() != 2 || !HasWideRange(table)) return Tensor();
     if (!IsSmaller(table.sizes[0], index) || EstimatedSize(table.sizes[1]) < kMinColumns) return Tensor();
     std::vector<const Node*> products;
     if (!CollectProducts(rows, products)) return Tensor();
@@ -159,8 +160,10 @@ class Reorderer {
                            expr.reduce_dims(0) == 0;
     if (!sums_rows) return Tensor();
     const ValueId rows = TensorOperands(node)[0];
+    if (TypeOf(rows).sizes.size() != 2) return Tensor();
     const auto known = std::find_if(sums_.begin(), sums_.end(), [&](const RowSums& sums) { return sums.rows == rows; });
-    if (known == sums_.end() || TypeOf(rows).sizes.size() != 2) return Tensor();
+    const SymIntVector expected = {SymInt(1), TypeOf(rows).sizes.back()};
+    if (known == sums_.end() || TypeOf(node.outputs[0]).sizes != expected) return Tensor();  // it may broadcast, too
     return b_.Cast(b_.ReduceSum(known->sums, {0}), TypeOf(rows).dtype);
   }
 
@@ -200,7 +203,7 @@ class Reorderer {
   static bool PermutesRows(const Node& node) {
     if (!IsPrim(node, PrimOp::kPermute)) return false;
     const std::vector<int64_t> dims = IntListAttribute(node, "dims");
-    return dims.back() + 1 == static_cast<int64_t>(dims.size());
+    return !dims.empty() && dims.back() + 1 == static_cast<int64_t>(dims.size());
   }
 
   // Returns the table and index of a matrix of gathered rows, which may have been viewed, permuted and converted, if it
@@ -242,7 +245,8 @@ class Reorderer {
   // Returns the sums of the rows of a matrix for each row of the table.
   Tensor SumsOf(ValueId rows, const GatheredRows& gathered) {
     for (const RowSums& known : sums_) {
-      if (known.rows == rows && known.index == gathered.index.id()) return known.sums;
+      const bool is_same = known.rows == rows && known.index == gathered.index.id();
+      if (is_same && known.sums.sizes()[0] == gathered.num_rows) return known.sums;
     }
     Tensor index = gathered.index;
     Tensor stored = b_.Value(BeforeMoves(rows, index));

@@ -246,6 +246,45 @@ TEST(ReorderGathersTest, AProductWithAnotherUseStays) {
   EXPECT_EQ(After(ReorderGathers, text), text);
 }
 
+TEST(ReorderGathersTest, GradientsOfColumnsStay) {
+  const std::string text = R"(graph @g {
+  %0: i64[64] = user_input 0 "index"
+  %1: f32[8,48] = user_input 1 "tangent"
+  %2: f32[48,64] = user_input 2 "weight"
+  %3: f32[8,64] = prim.matmul(%1, %2, none)
+  %4: f32[8,32] = prim.scatter_add(%3, %0, none, 1, -1)
+  user_output 0 "gradient" = %4
+}
+)";
+  EXPECT_EQ(After(ReorderGathers, text), text);
+}
+
+TEST(ReorderGathersTest, TablesOfOtherSizesHaveOtherSums) {
+  EXPECT_EQ(After(ReorderGathers, R"(graph @g {
+  %0: i64[16] = user_input 0 "index"
+  %1: f32[16,48] = user_input 1 "tangent"
+  %2: f32[48,32] = user_input 2 "weight"
+  %3: f32[16,32] = prim.matmul(%1, %2, none)
+  %4: f32[8,32] = prim.scatter_add(%3, %0, none, 0, -1)
+  %5: f32[16,32] = prim.matmul(%1, %2, none)
+  %6: f32[7,32] = prim.scatter_add(%5, %0, none, 0, -1)
+  user_output 0 "gradient" = %4
+  user_output 1 "other" = %6
+})"),
+            R"(graph @g {
+  %0: i64[16] = user_input 0 "index"
+  %1: f32[16,48] = user_input 1 "tangent"
+  %2: f32[48,32] = user_input 2 "weight"
+  %3: f32[8,48] = prim.scatter_add(%1, %0, none, 0, -1)
+  %4: f32[8,32] = prim.matmul(%3, %2, none)
+  %5: f32[7,48] = prim.scatter_add(%1, %0, none, 0, -1)
+  %6: f32[7,32] = prim.matmul(%5, %2, none)
+  user_output 0 "gradient" = %4
+  user_output 1 "other" = %6
+}
+)");
+}
+
 TEST(ReorderGathersTest, PermutedRowsAreAddedWhereTheyAreStored) {
   EXPECT_EQ(After(ReorderGathers, R"(graph @g {
   %0: i64[2,8] = user_input 0 "index"
