@@ -10,6 +10,7 @@
 #include "kernels/cpu/expr/plan_chains.h"
 #include "kernels/cpu/expr/plan_outputs.h"
 #include "kernels/cpu/expr/plan_slots.h"
+#include "kernels/cpu/expr/stream.h"
 
 namespace cotan::cpu::expr {
 namespace {
@@ -63,7 +64,8 @@ class Compiler {
     plan_.operands = a_.operands;
     plan_.splits = a_.splits;
     plan_.cost_ns = a_.cost_ns;
-    plan_.streams = ShouldStream(request_);
+    plan_.exceeds_caches = ExceedsCaches(request_);
+    plan_.streams = kCanStream && plan_.exceeds_caches;
     EmitShared();
     EmitUnitSteps(-1, plan_.unit_start);
     for (int p = 0; p < a_.num_phases; ++p) EmitPhase(p);

@@ -133,8 +133,10 @@ struct Plan {
   std::vector<Phase> phases;
   std::vector<Reduction> reductions;
   std::vector<ChainOp> chain_ops;  // of all steps of kind kChain
-  // True if outputs may be written past the caches, because the operands do not fit in them: a store then does not read
-  // the line first. A run does so unless an output shares memory with an input, which has read it.
+  // True if the operands do not fit in the caches. Chains then prefetch them.
+  bool exceeds_caches = false;
+  // True if outputs may be written past the caches, because `exceeds_caches` and the processor has such stores, which
+  // do not read the line first. A run does so unless an output shares memory with an input, which has read it.
   bool streams = false;
   // Number of ranges into which the chunks of a unit are divided, so that several workers can share a unit.
   // It does not depend on the thread count.

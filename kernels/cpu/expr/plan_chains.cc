@@ -184,11 +184,11 @@ class ChainBuilder {
     } else if (converted_[m.slot] >= 0) {
       op.source = ChainSource::kBFloat16;
       op.slot = static_cast<uint16_t>(converted_[m.slot]);
-      op.prefetch = plan_.streams;
+      op.prefetch = plan_.exceeds_caches;
     } else if (computed_[m.slot] >= 0) {
       entries_[static_cast<size_t>(computed_[m.slot])].stored = true;
     } else {
-      op.prefetch = plan_.streams && plan_.slots[m.slot].kind == Slot::Kind::kMemory;
+      op.prefetch = plan_.exceeds_caches && plan_.slots[m.slot].kind == Slot::Kind::kMemory;
     }
     entries_.push_back({op});
   }

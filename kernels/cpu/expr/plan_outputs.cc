@@ -9,7 +9,7 @@ namespace {
 
 // Operands of more bytes are not in cache from one op to the next: three quarters of the last level of common
 // processors.
-constexpr int64_t kStreamBytes = 24 << 20;
+constexpr int64_t kCacheBytes = 24 << 20;
 
 // Returns true if node i is an input that may share the memory of output operand `output`.
 bool MayAlias(const PlanAnalysis& a, int i, int output) {
@@ -55,15 +55,14 @@ int OutputToComputeInto(const PlanAnalysis& analysis, const KernelRequest& reque
   return -1;
 }
 
-bool ShouldStream(const KernelRequest& request) {
-  if (!kCanStream) return false;
+bool ExceedsCaches(const KernelRequest& request) {
   int64_t bytes = 0;
   for (const auto& specs : {request.inputs, request.outputs}) {
     for (const TensorSpec& spec : specs) {
       bytes += NumElements(spec.layout.sizes) * static_cast<int64_t>(ByteSize(spec.dtype));
     }
   }
-  return bytes > kStreamBytes;
+  return bytes > kCacheBytes;
 }
 
 bool TilesBeginLines(const PlanAnalysis& analysis, int operand) {

@@ -13,9 +13,8 @@ namespace cotan::cpu::expr {
 // there is none.
 int OutputToComputeInto(const PlanAnalysis& analysis, const KernelRequest& request, int i, int phase);
 
-// Returns the value of Plan::streams for the resolved op of `request`: true if its operands do not fit in the caches,
-// and the processor can write past them.
-bool ShouldStream(const KernelRequest& request);
+// Returns true if the operands of the resolved op of `request` do not fit in the caches.
+bool ExceedsCaches(const KernelRequest& request);
 
 // Returns true if each tile of `operand` begins a cache line if the operand does.
 bool TilesBeginLines(const PlanAnalysis& analysis, int operand);

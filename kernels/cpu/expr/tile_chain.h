@@ -24,6 +24,8 @@ constexpr int kChainVectors = 4;
 // Elements by which a chain prefetches operands that are not in cache. The processor does not: all loads of a chain are
 // the same few instructions, whose addresses have no pattern.
 constexpr int64_t kPrefetchDistance = 512;
+// Vectors of f32 in a cache line.
+constexpr int kLineVectors = 64 / (4 * kFloatLanes);
 
 // Copies the first n elements of a vector, n <= lanes.
 [[gnu::always_inline]] inline FloatVector LoadSome(const float* from, int64_t n) {
@@ -67,7 +69,7 @@ struct ChainRun {
   [[gnu::always_inline]] Floats ReadOperand(const ChainOp& op) const {
     if (op.prefetch) {
       const float* const later = reinterpret_cast<const float*>(slots[op.slot]) + at + kPrefetchDistance;
-      for (int k = 0; k < kSize; ++k) __builtin_prefetch(later + k * kFloatLanes);
+      for (int k = 0; k < kSize; k += kLineVectors) __builtin_prefetch(later + k * kFloatLanes);
     }
     return Read(op.slot);
   }
@@ -75,7 +77,8 @@ struct ChainRun {
   [[gnu::always_inline]] Floats ReadBFloat16(const ChainOp& op) const {
     const auto* const from = reinterpret_cast<const uint16_t*>(slots[op.slot]) + at;
     if (op.prefetch) {
-      for (int k = 0; k < kSize; k += 2) __builtin_prefetch(from + kPrefetchDistance + k * kFloatLanes);
+      const uint16_t* const later = from + kPrefetchDistance;
+      for (int k = 0; k < kSize; k += 2 * kLineVectors) __builtin_prefetch(later + k * kFloatLanes);
     }
     return Generate<FloatVector, kSize>([&](size_t k) __attribute__((always_inline)) {
       HalfVector bits{};
