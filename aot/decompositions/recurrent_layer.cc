@@ -131,11 +131,6 @@ ThreeTensors RecurrentCpu(const at::Tensor& projected, const at::Tensor& weight,
           HasGates(layer.cell) ? at::stack(unrolled.gates, 0) : at::Tensor()};
 }
 
-// Gradients of the pre-activation sums of one step.
-struct StepGradients {
-  at::Tensor projected, products;
-};
-
 // Saved values of one step.
 struct StepValues {
   at::Tensor hidden, hidden_before, cell, cell_before;
@@ -143,8 +138,8 @@ struct StepValues {
 };
 
 // Replaces the gradient of the state after the step by that of the state before it, without the part that
-// goes through the weights.
-StepGradients StepBack(RecurrentCell cell, const StepValues& s, RecurrentState& grad) {
+// goes through the weights. Returns the gradients of the gates.
+at::Tensor StepBack(RecurrentCell cell, const StepValues& s, RecurrentState& grad) {
   const at::Tensor g = grad.hidden;
   if (cell == RecurrentCell::kLstm) {
     const at::Tensor squashed = at::tanh(s.cell);
@@ -155,19 +150,26 @@ StepGradients StepBack(RecurrentCell cell, const StepValues& s, RecurrentState& 
                  grad_cell * s.gates[0] * (1 - s.gates[2] * s.gates[2]), g * squashed * s.gates[3] * (1 - s.gates[3])},
                 -1);
     grad = {at::zeros_like(g), grad_cell * s.gates[1]};
-    return {sums, sums};
+    return sums;
   }
   if (cell == RecurrentCell::kGru) {
     const at::Tensor fresh = g * (1 - s.gates[1]) * (1 - s.gates[2] * s.gates[2]);
     const at::Tensor reset = fresh * s.gates[3] * s.gates[0] * (1 - s.gates[0]);
     const at::Tensor update = g * (s.hidden_before - s.gates[2]) * s.gates[1] * (1 - s.gates[1]);
     grad.hidden = g * s.gates[1];
-    return {at::cat({reset, update, fresh}, -1), at::cat({reset, update, fresh * s.gates[0]}, -1)};
+    return at::cat({reset, update, fresh, fresh * s.gates[0]}, -1);
   }
   const bool is_tanh = cell == RecurrentCell::kRnnTanh;
   const at::Tensor sums = g * (is_tanh ? 1 - s.hidden * s.hidden : (s.hidden > 0).to(g.scalar_type()));
   grad.hidden = at::zeros_like(g);
-  return {sums, sums};
+  return sums;
+}
+
+// Returns the gradients of the hidden products among those of the gates (last dimension).
+Tensors ProductGradients(RecurrentCell cell, const at::Tensor& gates) {
+  if (cell != RecurrentCell::kGru) return {gates};
+  const int64_t size = gates.size(-1) / 4;
+  return {gates.slice(-1, 0, 2 * size), gates.slice(-1, 3 * size)};
 }
 
 ThreeTensors RecurrentBackwardCpu(const at::Tensor& grad_hidden, const at::Tensor& hidden, const at::Tensor& weight,
@@ -178,7 +180,7 @@ ThreeTensors RecurrentBackwardCpu(const at::Tensor& grad_hidden, const at::Tenso
   const int64_t steps = hidden.size(0);
   const auto step = [&](int64_t i) { return reverse ? steps - 1 - i : i; };
   RecurrentState grad = {at::zeros_like(h0), OrUndefined(grad_last_cell)};
-  Tensors projected(static_cast<size_t>(steps)), products = projected;
+  Tensors gradients(static_cast<size_t>(steps));
   for (int64_t i = steps; i-- > 0;) {
     const int64_t t = step(i);
     StepValues values;
@@ -190,15 +192,11 @@ ThreeTensors RecurrentBackwardCpu(const at::Tensor& grad_hidden, const at::Tenso
       values.cell_before = i == 0 ? *c0 : (*cell)[step(i - 1)];
     }
     grad.hidden = grad.hidden + grad_hidden[t];
-    const StepGradients sums = StepBack(kind, values, grad);
-    grad.hidden = grad.hidden + at::matmul(sums.products, weight);
-    projected[static_cast<size_t>(t)] = sums.projected;
-    products[static_cast<size_t>(t)] = sums.products;
+    const at::Tensor sums = StepBack(kind, values, grad);
+    grad.hidden = grad.hidden + at::matmul(at::cat(ProductGradients(kind, sums), -1), weight);
+    gradients[static_cast<size_t>(t)] = sums;
   }
-  at::Tensor last;
-  if (kind == RecurrentCell::kLstm) last = grad.cell;
-  if (kind == RecurrentCell::kGru) last = at::stack(products, 0);
-  return {at::stack(projected, 0), grad.hidden, last};
+  return {at::stack(gradients, 0), grad.hidden, kind == RecurrentCell::kLstm ? grad.cell : at::Tensor()};
 }
 
 template <typename Function>
@@ -269,16 +267,20 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
     const bool is_lstm = layer.cell == RecurrentCell::kLstm;
     const at::Tensor& hidden = saved[3];
     static const auto op = FindOp<decltype(RecurrentBackwardCpu)>("cotan::recurrent_backward");
-    const auto [projected, h0, last] =
+    const auto [gates, h0, c0] =
         op.call(gradients[0], hidden, layer.weight, layer.initial.hidden,
                 HasGates(layer.cell) ? OptionalTensor(saved[4]) : std::nullopt,
                 is_lstm ? OptionalTensor(saved[5]) : std::nullopt, OrNone(layer.initial.cell),
                 is_lstm ? OptionalTensor(gradients[1]) : std::nullopt, NameOf(layer.cell), layer.reverse);
-    const at::Tensor& products = layer.cell == RecurrentCell::kGru ? last : projected;
-    const at::Tensor before = StatesBefore(hidden, layer.initial.hidden, layer.reverse);
-    const at::Tensor weight = at::matmul(products.flatten(0, 1).t(), before.flatten(0, 1));
-    return {projected, weight, h0, is_lstm ? last : at::Tensor(),
-            layer.bias.defined() ? products.sum({0, 1}) : at::Tensor()};
+    const at::Tensor before = StatesBefore(hidden, layer.initial.hidden, layer.reverse).flatten(0, 1);
+    Tensors weights;
+    for (const at::Tensor& products : ProductGradients(layer.cell, gates)) {
+      weights.push_back(at::matmul(products.flatten(0, 1).t(), before));
+    }
+    const at::Tensor projected = layer.cell == RecurrentCell::kGru ? gates.slice(-1, 0, layer.weight.size(0)) : gates;
+    at::Tensor bias;
+    if (layer.bias.defined()) bias = at::cat(ProductGradients(layer.cell, gates.sum({0, 1})), 0);
+    return {projected, weights.size() == 1 ? weights[0] : at::cat(weights, 0), h0, c0, bias};
   }
 
   // Returns the same gradients from LibTorch's derivatives of each step, which are differentiable.
@@ -360,8 +362,8 @@ void DefineRecurrent(torch::Library& library) {
       "(Tensor hidden, Tensor cell, Tensor gates)");
   library.def(
       "recurrent_backward(Tensor grad_hidden, Tensor hidden, Tensor weight, Tensor h0, Tensor? gates, Tensor? cell, "
-      "Tensor? c0, Tensor? grad_last_cell, str cell_name, bool reverse) -> (Tensor grad_projected, Tensor grad_h0, "
-      "Tensor last)");
+      "Tensor? c0, Tensor? grad_last_cell, str cell_name, bool reverse) -> (Tensor grad_gates, Tensor grad_h0, "
+      "Tensor grad_c0)");
   library.impl("recurrent", torch::dispatch(c10::DispatchKey::CPU, RecurrentCpu));
   library.impl("recurrent_backward", torch::dispatch(c10::DispatchKey::CPU, RecurrentBackwardCpu));
   for (const char* op : {"recurrent", "recurrent_backward"}) {

@@ -6,11 +6,10 @@
 //       -> (Tensor hidden, Tensor cell, Tensor gates)
 //   cotan::recurrent_backward(Tensor grad_hidden, Tensor hidden, Tensor weight, Tensor h0, Tensor? gates,
 //                             Tensor? cell, Tensor? c0, Tensor? grad_last_cell, str cell_name, bool reverse)
-//       -> (Tensor grad_projected, Tensor grad_h0, Tensor last)
+//       -> (Tensor grad_gates, Tensor grad_h0, Tensor grad_c0)
 //
-// Operands and results are those of Recurrent in serialization/schema/program.proto; operands that a cell does
-// not have are undefined. `last` is the gradient of an LSTM's c0 or of a GRU's hidden products. While tracing, both ops
-// compute the values that the runtime will compute.
+// Operands and results are those of Recurrent in serialization/schema/program.proto; operands and results that a cell
+// does not have are undefined. While tracing, both ops compute the values that the runtime will compute.
 #ifndef COTAN_AOT_DECOMPOSITIONS_RECURRENT_LAYER_H_
 #define COTAN_AOT_DECOMPOSITIONS_RECURRENT_LAYER_H_
 

@@ -93,7 +93,7 @@ TEST_F(RecurrentLayerTest, GradientsAreThoseOfFiniteDifferences) {
           const double below = LossOf(RunRecurrentLayer(layer)).item<double>();
           flat[k] = at;
           const double expected = (above - below) / 2e-6;
-          EXPECT_NEAR(gradients[i].view(-1)[k].item<double>(), expected, 1e-5 * std::max(1.0, std::abs(expected)));
+          EXPECT_NEAR(gradients[i].flatten()[k].item<double>(), expected, 1e-5 * std::max(1.0, std::abs(expected)));
         }
       }
     }

@@ -113,11 +113,11 @@ namespace cotan::aot {
   PRIM(kRecurrent, "prim.recurrent", kRecurrent, kContraction, kStrided,                                              \
        "(Tensor projected, Tensor weight, Tensor h0, Tensor? state, str cell, bool reverse)"                          \
        " -> (Tensor hidden, Tensor? cell_states, Tensor? gates)")                                                     \
-  /* `last` is the gradient of c0 (LSTM) or of the hidden products (GRU). */                                          \
+  /* `grad_gates`: of projected, or of all gates of a GRU (program.proto). `grad_c0`: of an LSTM. */                  \
   PRIM(kRecurrentBackward, "prim.recurrent_backward", kRecurrent, kContraction, kStrided,                             \
        "(Tensor grad, Tensor hidden, Tensor weight, Tensor h0, Tensor? gates, Tensor? cell_states,"                   \
        " Tensor? c0, Tensor? grad_last_cell, str cell, bool reverse)"                                                 \
-       " -> (Tensor grad_projected, Tensor grad_h0, Tensor? last)")                                                   \
+       " -> (Tensor grad_gates, Tensor grad_h0, Tensor? grad_c0)")                                                    \
   /* `kind` is print, metric or assert; takes a token and returns the next one. */                                    \
   PRIM(kEffect, "prim.effect", kEffect, kLinear, kStrided,                                                            \
        "(Tensor token, Tensor value, str kind, str name, str message) -> Tensor")                                     \

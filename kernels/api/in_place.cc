@@ -89,6 +89,9 @@ bool InPlaceSafe(const KernelRequest& request, int input, int output) {
       return true;
     case Op::kScatterAdd:
       return input == 2;
+    case Op::kRecurrentBackward:
+      // The gradients of a step's gates, in place of these.
+      return input == 4 && output == 0;
     default:
       return false;
   }

@@ -92,6 +92,13 @@ TEST(InPlaceTest, OtherOps) {
   EXPECT_TRUE(InPlaceSafe({scatter, in, out, {}}, 2, 0));
   EXPECT_FALSE(InPlaceSafe({scatter, in, out, {}}, 0, 0));
   EXPECT_FALSE(InPlaceSafe({matmul, in, out, {}}, 0, 0));
+  Op recurrent;
+  recurrent.mutable_recurrent_backward()->set_cell(Recurrent::LSTM);
+  const TensorSpec steps = Spec({5, 2, 3}), gates = Spec({5, 2, 12}), state = Spec({2, 3});
+  const std::vector<TensorSpec> layer = {steps, steps, Spec({12, 3}), state, gates, steps, state, state};
+  const std::vector<TensorSpec> gradients = {gates, state, state};
+  EXPECT_TRUE(InPlaceSafe({recurrent, layer, gradients, {}}, 4, 0));
+  EXPECT_FALSE(InPlaceSafe({recurrent, layer, gradients, {}}, 3, 1));
 }
 
 }  // namespace

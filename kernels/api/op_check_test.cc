@@ -150,8 +150,8 @@ TEST(OpCheckTest, RecurrentBackwardChecksTheOperandsOfItsCell) {
                  "the gradient of the last cell");
   ExpectRejected(Check(op, {x, steps, weight, state, x, steps, state, state}, {x, state, state}), "grad_hidden is");
   op.mutable_recurrent_backward()->set_cell(Recurrent::GRU);
-  EXPECT_TRUE(Check(op, {steps, steps, gru_weight, state, x}, {gru_x, state, gru_x}).ok());
-  ExpectRejected(Check(op, {steps, steps, gru_weight, state, x}, {gru_x, state, state}), "hidden products");
+  EXPECT_TRUE(Check(op, {steps, steps, gru_weight, state, x}, {x, state}).ok());
+  ExpectRejected(Check(op, {steps, steps, gru_weight, state, x}, {gru_x, state}), "gradient of gates");
   op.mutable_recurrent_backward()->set_cell(Recurrent::RNN_TANH);
   EXPECT_TRUE(Check(op, {steps, steps, Spec(kF32, {3, 3}), state}, {steps, state}).ok());
   ExpectRejected(Check(op, {steps, steps, Spec(kF32, {3, 3}), state}, {steps, steps}), "the gradient of h0");

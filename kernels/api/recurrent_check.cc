@@ -84,7 +84,7 @@ absl::Status CheckRecurrentBackward(const KernelRequest& request) {
   const Recurrent& op = request.op.recurrent_backward();
   const bool is_lstm = op.cell() == Recurrent::LSTM, is_gru = op.cell() == Recurrent::GRU;
   const size_t inputs = is_lstm ? 8 : is_gru ? 5 : 4;
-  const size_t outputs = is_lstm || is_gru ? 3 : 2;
+  const size_t outputs = is_lstm ? 3 : 2;
   COTAN_RETURN_IF_ERROR(ExpectCounts(request, inputs, inputs, outputs, outputs));
   const TensorSpec& hidden = request.inputs[1];
   COTAN_ASSIGN_OR_RETURN(const RecurrentSizes s, SizesOf(op, hidden));
@@ -100,10 +100,9 @@ absl::Status CheckRecurrentBackward(const KernelRequest& request) {
                                    {"cell", steps},
                                    {"c0", state},
                                    {"the gradient of the last cell", state}}));
-  const NamedSizes last = {is_lstm ? "the gradient of c0" : "the gradient of the hidden products",
-                           is_lstm ? state : DimVector{s.steps, s.batch, gates}};
-  return ExpectAll(request.outputs, hidden.dtype,
-                   {{"the gradient of projected", {s.steps, s.batch, gates}}, {"the gradient of h0", state}, last});
+  const NamedSizes sums = {is_gru ? "the gradient of gates" : "the gradient of projected",
+                           {s.steps, s.batch, is_gru ? 4 * s.hidden : gates}};
+  return ExpectAll(request.outputs, hidden.dtype, {sums, {"the gradient of h0", state}, {"the gradient of c0", state}});
 }
 
 }  // namespace cotan::op_check

@@ -289,7 +289,7 @@ void AddRecurrent(const std::string& name, serialization::Recurrent::Cell cell, 
     backward.outputs = {projected, state, state};
   } else {
     forward.outputs = {hidden, saved};
-    backward.outputs = {projected, state, projected};
+    backward.outputs = {saved, state};
   }
   cases.push_back(std::move(forward));
   cases.push_back(std::move(backward));

@@ -222,6 +222,8 @@ struct RecurrentCase {
   absl::Status RunBackward();
   // Runs the forward op on the present values of the inputs.
   double Loss();
+  // Returns d loss / d projected.
+  HostTensor ProjectedGradient() const;
   // Returns d loss / d bias [gates] of a GRU cell: the bias is added to the hidden products of all steps.
   HostTensor BiasGradient() const;
 
@@ -232,7 +234,7 @@ struct RecurrentCase {
   HostTensor projected{kF64, {3, 2, gates}}, weight{kF64, {gates, 2}}, h0{kF64, {2, 2}}, c0{kF64, {2, 2}};
   HostTensor bias{kF64, {gates}}, grad_hidden{kF64, {3, 2, 2}}, grad_cell{kF64, {2, 2}};
   HostTensor hidden{kF64, {3, 2, 2}}, cell{kF64, {3, 2, 2}}, saved{kF64, {3, 2, 8}};
-  HostTensor grad_projected{kF64, {3, 2, gates}}, grad_products{kF64, {3, 2, gates}};
+  HostTensor grad_gates{kF64, {3, 2, is_gru ? 8 : gates}};
   HostTensor grad_h0{kF64, {2, 2}}, grad_c0{kF64, {2, 2}};
 };
 
@@ -259,10 +261,9 @@ absl::Status RecurrentCase::RunBackward() {
   Op backward;
   *backward.mutable_recurrent_backward() = op.recurrent();
   std::vector<HostTensor*> inputs = {&grad_hidden, &hidden, &weight, &h0};
-  std::vector<HostTensor*> gradients = {&grad_projected, &grad_h0};
+  std::vector<HostTensor*> gradients = {&grad_gates, &grad_h0};
   if (is_lstm || is_gru) inputs.push_back(&saved);
   if (is_lstm) inputs.insert(inputs.end(), {&cell, &c0, &grad_cell}), gradients.push_back(&grad_c0);
-  if (is_gru) gradients.push_back(&grad_products);
   return RunOp(MakeRecurrentBackward, backward, inputs, gradients);
 }
 
@@ -275,10 +276,24 @@ double RecurrentCase::Loss() {
   return sum;
 }
 
+HostTensor RecurrentCase::ProjectedGradient() const {
+  if (!is_gru) return grad_gates;
+  Values values;
+  const Values all = grad_gates.Values();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i % 8 < 6) values.push_back(all[i]);
+  }
+  return HostTensor(kF64, {3, 2, gates}, values);
+}
+
 HostTensor RecurrentCase::BiasGradient() const {
   Values sums(static_cast<size_t>(gates), 0);
-  const Values products = grad_products.Values();
-  for (size_t i = 0; i < products.size(); ++i) sums[i % sums.size()] += products[i];
+  const Values all = grad_gates.Values();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const size_t column = i % 8;
+    if (column < 4) sums[column] += all[i];
+    if (column >= 6) sums[column - 2] += all[i];  // of the new gate's hidden product
+  }
   return HostTensor(kF64, {gates}, sums);
 }
 
@@ -291,7 +306,7 @@ void ExpectRecurrentGradientsAgree(serialization::Recurrent::Cell cell) {
     const absl::Status status = recurrent.RunBackward();
     ASSERT_TRUE(status.ok()) << status;
     const auto loss = [&] { return recurrent.Loss(); };
-    ExpectGradientIsDifferenceQuotient(loss, recurrent.projected, recurrent.grad_projected);
+    ExpectGradientIsDifferenceQuotient(loss, recurrent.projected, recurrent.ProjectedGradient());
     ExpectGradientIsDifferenceQuotient(loss, recurrent.h0, recurrent.grad_h0);
     if (recurrent.is_lstm) ExpectGradientIsDifferenceQuotient(loss, recurrent.c0, recurrent.grad_c0);
     if (recurrent.is_gru) ExpectGradientIsDifferenceQuotient(loss, recurrent.bias, recurrent.BiasGradient());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -124,36 +125,43 @@ struct Saved {
 };
 
 // Computes the gradients before a step from those after it, except the product with the weights. Writes the
-// gradients of the gates to `projected` and `products`.
-void StepBack(Recurrent::Cell cell, const Saved& s, Gradients& grad, Row& projected, Row& products) {
+// gradients of the gates to `sums`.
+void StepBack(Recurrent::Cell cell, const Saved& s, Gradients& grad, Row& sums) {
   const size_t size = grad.hidden.size();
   for (size_t j = 0; j < size; ++j) {
     const double g = std::exchange(grad.hidden[j], 0);
     if (cell == Recurrent::RNN_TANH) {
-      projected[j] = g * (1 - s.hidden[j] * s.hidden[j]);
+      sums[j] = g * (1 - s.hidden[j] * s.hidden[j]);
     } else if (cell == Recurrent::RNN_RELU) {
-      projected[j] = s.hidden[j] > 0 ? g : 0;
+      sums[j] = s.hidden[j] > 0 ? g : 0;
     } else if (cell == Recurrent::LSTM) {
       const double in = s.gates[j], forget = s.gates[size + j], fresh = s.gates[2 * size + j];
       const double out = s.gates[3 * size + j], cell_tanh = std::tanh(s.cell[j]);
       const double grad_cell = grad.cell[j] + g * out * (1 - cell_tanh * cell_tanh);
-      projected[j] = grad_cell * fresh * in * (1 - in);
-      projected[size + j] = grad_cell * s.cell_before[j] * forget * (1 - forget);
-      projected[2 * size + j] = grad_cell * in * (1 - fresh * fresh);
-      projected[3 * size + j] = g * cell_tanh * out * (1 - out);
+      sums[j] = grad_cell * fresh * in * (1 - in);
+      sums[size + j] = grad_cell * s.cell_before[j] * forget * (1 - forget);
+      sums[2 * size + j] = grad_cell * in * (1 - fresh * fresh);
+      sums[3 * size + j] = g * cell_tanh * out * (1 - out);
       grad.cell[j] = grad_cell * forget;
     } else {
       const double reset = s.gates[j], update = s.gates[size + j], fresh = s.gates[2 * size + j];
       const double grad_fresh = g * (1 - update) * (1 - fresh * fresh);
-      projected[j] = grad_fresh * s.gates[3 * size + j] * reset * (1 - reset);
-      projected[size + j] = g * (s.hidden_before[j] - fresh) * update * (1 - update);
-      projected[2 * size + j] = grad_fresh;
-      products[2 * size + j] = grad_fresh * reset;
+      sums[j] = grad_fresh * s.gates[3 * size + j] * reset * (1 - reset);
+      sums[size + j] = g * (s.hidden_before[j] - fresh) * update * (1 - update);
+      sums[2 * size + j] = grad_fresh;
+      sums[3 * size + j] = grad_fresh * reset;
       grad.hidden[j] = g * update;
     }
   }
-  const size_t shared = cell == Recurrent::GRU ? 2 * size : products.size();
-  std::copy_n(projected.begin(), shared, products.begin());
+}
+
+// Returns the gradients of the hidden products among those of the gates.
+Row ProductsOf(Recurrent::Cell cell, const Row& sums) {
+  if (cell != Recurrent::GRU) return sums;
+  Row products = sums;
+  const auto size = static_cast<std::ptrdiff_t>(sums.size() / 4);
+  products.erase(products.begin() + 2 * size, products.begin() + 3 * size);
+  return products;
 }
 
 absl::Status RunBackward(const Op& op, const Tensors& in, const Tensors& out) {
@@ -177,12 +185,11 @@ absl::Status RunBackward(const Op& op, const Tensors& in, const Tensors& out) {
       for (size_t j = 0; j < grad.hidden.size(); ++j) {
         grad.hidden[j] += grad_hidden.GetFloat({t, n, static_cast<int64_t>(j)});
       }
-      Row projected(static_cast<size_t>(weight.size(0)), 0), products = projected;
-      StepBack(cell, saved, grad, projected, products);
-      const Row through_weight = TransposedTimes(weight, products);
+      Row sums(static_cast<size_t>(out[0].size(2)), 0);
+      StepBack(cell, saved, grad, sums);
+      const Row through_weight = TransposedTimes(weight, ProductsOf(cell, sums));
       for (size_t j = 0; j < grad.hidden.size(); ++j) grad.hidden[j] += through_weight[j];
-      WriteRow(out[0], t, n, projected);
-      if (cell == Recurrent::GRU) WriteRow(out[2], t, n, products);
+      WriteRow(out[0], t, n, sums);
     }
     WriteRow(out[1], n, grad.hidden);
     if (is_lstm) WriteRow(out[2], n, grad.cell);

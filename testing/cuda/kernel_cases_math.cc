@@ -243,10 +243,9 @@ void AddRecurrent(KernelCaseList& list, DType dtype, Recurrent::Cell cell, bool 
     list.Input(inputs[3]);
     operand({batch, hidden});
   }
-  list.Output(dtype, DenseLayout({steps, batch, gates}));
+  list.Output(dtype, DenseLayout({steps, batch, is_gru ? 4 * hidden : gates}));
   list.Output(dtype, DenseLayout({batch, hidden}));
   if (is_lstm) list.Output(dtype, DenseLayout({batch, hidden}));
-  if (is_gru) list.Output(dtype, DenseLayout({steps, batch, gates}));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ absl::Status LowerRecurrent(Lowering& l) {
 }
 
 // (grad_hidden, hidden, weight, h0, gates, cell, c0, grad_last_cell, cell name,
-// reverse) -> grad_projected, grad_h0, last
+// reverse) -> grad_gates, grad_h0, grad_c0
 absl::Status LowerRecurrentBackward(Lowering& l) {
   std::vector<Argument> arguments;
   for (int i = 0; i < 4; ++i) arguments.push_back(Use{l.tensor(i).id()});

@@ -194,7 +194,7 @@ class RecurrentKernel final : public Kernel {
 template <typename T>
 struct Backward {
   Sequence<const T> grad_hidden, hidden, h0, gates, cell, c0, grad_last_cell;
-  Sequence<T> grad_projected, grad_h0, grad_c0, grad_products;
+  Sequence<T> grad_gates, grad_h0, grad_c0;
 };
 
 // One batch row in one time step. On entry `grad_state` and `grad_cell` are the gradients from the following
@@ -210,10 +210,10 @@ struct BackwardRow {
   const T* cell_before;
   T* grad_state;
   T* grad_cell;
-  T* grad_projected;
-  T* grad_products;
+  T* grad_gates;
 };
 
+// `grad_gates` may be `gates`.
 template <typename T, Cell kCell>
 [[gnu::always_inline]] inline void BackwardUnits(const BackwardRow<T>& r, int64_t size, int64_t at, int64_t count) {
   Vector<T> grad, state;
@@ -224,7 +224,7 @@ template <typename T, Cell kCell>
     Vector<T> y;
     LoadSome(r.hidden + at, count, y);
     const Vector<T> slope = kCell == kTanh ? grad * (T{1} - y * y) : (y > Vector<T>{} ? grad : Vector<T>{});
-    StoreSome<T>(slope, count, r.grad_projected + at);
+    StoreSome<T>(slope, count, r.grad_gates + at);
     return;
   }
   Vector<T> gates[4];
@@ -239,10 +239,10 @@ template <typename T, Cell kCell>
     LoadSome<T>(r.grad_cell + at, count, grad_cell);
     Tanh<T>(cell);
     grad_cell += grad * out * (T{1} - cell * cell);
-    StoreSome<T>(grad_cell * fresh * in * (T{1} - in), count, r.grad_projected + at);
-    StoreSome<T>(grad_cell * before * forget * (T{1} - forget), count, r.grad_projected + size + at);
-    StoreSome<T>(grad_cell * in * (T{1} - fresh * fresh), count, r.grad_projected + 2 * size + at);
-    StoreSome<T>(grad * cell * out * (T{1} - out), count, r.grad_projected + 3 * size + at);
+    StoreSome<T>(grad_cell * fresh * in * (T{1} - in), count, r.grad_gates + at);
+    StoreSome<T>(grad_cell * before * forget * (T{1} - forget), count, r.grad_gates + size + at);
+    StoreSome<T>(grad_cell * in * (T{1} - fresh * fresh), count, r.grad_gates + 2 * size + at);
+    StoreSome<T>(grad * cell * out * (T{1} - out), count, r.grad_gates + 3 * size + at);
     StoreSome<T>(grad_cell * forget, count, r.grad_cell + at);
   } else if constexpr (kCell == kGru) {
     const auto& [reset, update, fresh, product] = gates;
@@ -251,12 +251,10 @@ template <typename T, Cell kCell>
     const Vector<T> grad_update = grad * (before - fresh) * update * (T{1} - update);
     const Vector<T> grad_fresh = grad * (T{1} - update) * (T{1} - fresh * fresh);
     const Vector<T> grad_reset = grad_fresh * product * reset * (T{1} - reset);
-    for (T* to : {r.grad_projected, r.grad_products}) {
-      StoreSome<T>(grad_reset, count, to + at);
-      StoreSome<T>(grad_update, count, to + size + at);
-    }
-    StoreSome<T>(grad_fresh, count, r.grad_projected + 2 * size + at);
-    StoreSome<T>(grad_fresh * reset, count, r.grad_products + 2 * size + at);
+    StoreSome<T>(grad_reset, count, r.grad_gates + at);
+    StoreSome<T>(grad_update, count, r.grad_gates + size + at);
+    StoreSome<T>(grad_fresh, count, r.grad_gates + 2 * size + at);
+    StoreSome<T>(grad_fresh * reset, count, r.grad_gates + 3 * size + at);
     StoreSome<T>(grad * update, count, r.grad_state + at);
   }
 }
@@ -285,11 +283,27 @@ COTAN_SIMD_VERSIONS void BackwardGates(const Geometry& g, const Backward<T>& o, 
                                 kCell == kLstm ? s.cell.At(s.before, n) : nullptr,
                                 grad_state + (n - first) * g.hidden,
                                 kCell == kLstm ? grad_cell + (n - first) * g.hidden : nullptr,
-                                o.grad_projected.At(s.step, n),
-                                kCell == kGru ? o.grad_products.At(s.step, n) : nullptr};
+                                o.grad_gates.At(s.step, n)};
     for (int64_t at = 0; at < g.hidden; at += kVectorSize<T>) {
       BackwardUnits<T, kCell>(row, g.hidden, at, std::min(kVectorSize<T>, g.hidden - at));
     }
+  }
+}
+
+// Adds the gradients of hidden products in step `step`, times the packed weight, to `grad_state`, or replaces it unless
+// the cell is a GRU. Between the gradients of a GRU's products are those of the new gate, whose part of the weight is
+// behind the other one.
+template <typename T, Cell kCell>
+void MultiplySlopes(const Geometry& g, const Backward<T>& o, const T* panels, int64_t step, int64_t first, int64_t rows,
+                    T* grad_state) {
+  const T* const slopes = o.grad_gates.At(step, first);
+  const int64_t row = o.grad_gates.rows.row;
+  if constexpr (kCell == kGru) {
+    MultiplyRows<T>(slopes, row, panels, rows, g.hidden, 2 * g.hidden, grad_state, true);
+    MultiplyRows<T>(slopes + 3 * g.hidden, row, panels + PackedSize<T>(2 * g.hidden, g.hidden), rows, g.hidden,
+                    g.hidden, grad_state, true);
+  } else {
+    MultiplyRows<T>(slopes, row, panels, rows, g.hidden, GatesOf(kCell) * g.hidden, grad_state, false);
   }
 }
 
@@ -301,14 +315,12 @@ void BackwardRows(const Geometry& g, const Backward<T>& o, const T* panels, int6
   T* const grad_cell = kCell == kLstm ? scratch + rows * g.hidden : nullptr;
   std::fill_n(grad_state, rows * g.hidden, T{0});
   if (kCell == kLstm) CopyRows(o.grad_last_cell, first, rows, g.hidden, grad_cell);
-  const Sequence<T>& slopes = kCell == kGru ? o.grad_products : o.grad_projected;
   for (int64_t i = g.steps; i-- > 0;) {
     RecurrentStep<T> s = {o.hidden, o.cell, 0, g.Step(i)};
     if (i > 0) s.before = g.Step(i - 1);
     if (i == 0) s.hidden = o.h0, s.cell = o.c0;
     BackwardGates<T, kCell>(g, o, s, first, rows, grad_state, grad_cell);
-    MultiplyRows<T>(slopes.At(s.step, first), slopes.rows.row, panels, rows, g.hidden, GatesOf(kCell) * g.hidden,
-                    grad_state, kCell == kGru);
+    MultiplySlopes<T, kCell>(g, o, panels, s.step, first, rows, grad_state);
   }
   CopyRows(grad_state, first, rows, g.hidden, o.grad_h0);
   if (kCell == kLstm) CopyRows(grad_cell, first, rows, g.hidden, o.grad_c0);
@@ -322,7 +334,7 @@ class RecurrentBackwardKernel final : public Kernel {
         weight_column_(request.inputs[2].layout.strides[1]) {
     for (const TensorSpec& spec : request.inputs) inputs_.push_back(RowsOf(spec));
     for (const TensorSpec& spec : request.outputs) outputs_.push_back(RowsOf(spec));
-    packed_ = PackedSize<T>(GatesOf(kCell) * geometry_.hidden, geometry_.hidden);
+    for (const int64_t depth : Depths()) packed_ += PackedSize<T>(depth, geometry_.hidden);
     worker_size_ = geometry_.chunk * geometry_.hidden * (kCell == kLstm ? 2 : 1);
     scratch_bytes_ = static_cast<size_t>(packed_ + geometry_.threads * worker_size_) * sizeof(T);
   }
@@ -335,9 +347,8 @@ class RecurrentBackwardKernel final : public Kernel {
     o.hidden = in(1);
     o.h0 = in(3);
     if (kCell == kLstm || kCell == kGru) o.gates = in(4);
-    o.grad_projected = out(0);
+    o.grad_gates = out(0);
     o.grad_h0 = out(1);
-    if (kCell == kGru) o.grad_products = out(2);
     if (kCell == kLstm) {
       o.cell = in(5);
       o.c0 = in(6);
@@ -345,8 +356,7 @@ class RecurrentBackwardKernel final : public Kernel {
       o.grad_c0 = out(2);
     }
     T* const panels = static_cast<T*>(args.scratch);
-    Pack(static_cast<const T*>(args.inputs[2]), inputs_[2].row, weight_column_, GatesOf(kCell) * geometry_.hidden,
-         geometry_.hidden, panels);
+    PackWeight(static_cast<const T*>(args.inputs[2]), panels);
     ParallelForWorker(geometry_.threads, geometry_.batch, geometry_.chunk, [&](int worker, int64_t begin, int64_t end) {
       T* const scratch = panels + packed_ + worker * worker_size_;
       BackwardRows<T, kCell>(geometry_, o, panels, begin, end - begin, scratch);
@@ -355,6 +365,20 @@ class RecurrentBackwardKernel final : public Kernel {
   }
 
  private:
+  // Rows of the weight that are packed as one matrix; see MultiplySlopes().
+  std::vector<int64_t> Depths() const {
+    if (kCell == kGru) return {2 * geometry_.hidden, geometry_.hidden};
+    return {GatesOf(kCell) * geometry_.hidden};
+  }
+
+  void PackWeight(const T* weight, T* panels) const {
+    for (const int64_t depth : Depths()) {
+      Pack(weight, inputs_[2].row, weight_column_, depth, geometry_.hidden, panels);
+      weight += depth * inputs_[2].row;
+      panels += PackedSize<T>(depth, geometry_.hidden);
+    }
+  }
+
   const Geometry geometry_;
   std::vector<Rows> inputs_, outputs_;
   const int64_t weight_column_;

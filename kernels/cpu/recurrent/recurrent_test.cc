@@ -117,10 +117,9 @@ Operands BackwardOperands(const Case& c, Operands& forward, std::mt19937_64& ran
     operands.AddInput(*forward.inputs()[3]);
     operands.AddInput({c.batch, c.hidden}, 1);
   }
-  operands.AddOutput({c.steps, c.batch, c.gates()});
+  operands.AddOutput({c.steps, c.batch, c.is_gru() ? 4 * c.hidden : c.gates()});
   operands.AddOutput({c.batch, c.hidden});
   if (c.is_lstm()) operands.AddOutput({c.batch, c.hidden});
-  if (c.is_gru()) operands.AddOutput({c.steps, c.batch, c.gates()});
   return operands;
 }
 
@@ -175,6 +174,25 @@ TEST(RecurrentTest, ThreadsShareTheBatchAndChangeNoBit) {
     ASSERT_TRUE(RunOp(MakeRecurrentBackward, c.Backward(), backward.inputs(), backward.expected(), 2).ok());
     for (size_t i = 0; i < backward.outputs().size(); ++i) {
       EXPECT_EQ(backward.outputs()[i]->Values(), backward.expected()[i]->Values()) << cell;
+    }
+  }
+}
+
+TEST(RecurrentTest, GradientsMayOverwriteTheGates) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 50; ++round) {
+    Case c = RandomCase(round, random);
+    c.cell = round % 2 == 0 ? Recurrent::LSTM : Recurrent::GRU;
+    c.has_gates = true;
+    Operands forward = ForwardOperands(c, random);
+    ASSERT_TRUE(RunOp(reference::MakeRecurrent, c.Forward(), forward.inputs(), forward.expected()).ok());
+    Operands backward = BackwardOperands(c, forward, random);
+    ASSERT_TRUE(RunOp(MakeRecurrentBackward, c.Backward(), backward.inputs(), backward.expected()).ok());
+    std::vector<HostTensor*> outputs = backward.outputs();
+    outputs[0] = backward.inputs()[4];
+    ASSERT_TRUE(RunOp(MakeRecurrentBackward, c.Backward(), backward.inputs(), outputs, 2).ok());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      EXPECT_EQ(outputs[i]->Values(), backward.expected()[i]->Values()) << Recurrent::Cell_Name(c.cell) << " " << i;
     }
   }
 }

@@ -183,10 +183,9 @@ absl::StatusOr<KernelPlan> PlanRecurrentBackwardWithin(int64_t shared_bytes, con
   operands.Input("cell", "Cell", is_lstm, 5);
   operands.Input("c0", "C0", is_lstm, 6);
   operands.Input("grad_last_cell", "GradLastCell", is_lstm, 7);
-  operands.Output("grad_projected", "GradProjected", true, 0);
+  operands.Output("grad_gates", "GradGates", true, 0);
   operands.Output("grad_h0", "GradH0", true, 1);
   operands.Output("grad_c0", "GradC0", is_lstm, 2);
-  operands.Output("grad_products", "GradProducts", is_gru, 2);
   plan.scratch_bytes = static_cast<size_t>(layer.scratch_bytes());
   if (!layer.persistent) COTAN_RETURN_IF_ERROR(AppendPack(layer, request.inputs[2], 2, true, plan));
   COTAN_RETURN_IF_ERROR(AppendSteps(layer, request.inputs[2], operands.list(), true, request.guarded_outputs, plan));

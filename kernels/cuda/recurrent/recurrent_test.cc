@@ -126,10 +126,9 @@ Operands BackwardOperands(const Case& c, Operands& forward, std::mt19937_64& ran
     operands.AddInput(*forward.inputs()[3]);
     operands.AddInput({c.batch, c.hidden}, 1);
   }
-  operands.AddOutput({c.steps, c.batch, c.gates()});
+  operands.AddOutput({c.steps, c.batch, c.is_gru() ? 4 * c.hidden : c.gates()});
   operands.AddOutput({c.batch, c.hidden});
   if (c.is_lstm()) operands.AddOutput({c.batch, c.hidden});
-  if (c.is_gru()) operands.AddOutput({c.steps, c.batch, c.gates()});
   return operands;
 }
 

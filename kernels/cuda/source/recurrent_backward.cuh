@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The backward of recurrent layers. R (recurrent.cuh) has the sequences GradHidden, Hidden, H0, Gates, Cell, C0,
-// GradLastCell, GradProjected, GradH0, GradC0, GradProducts.
+// GradLastCell, GradGates, GradH0, GradC0.
 #pragma once
 
 #include "cotan/recurrent.cuh"
@@ -9,7 +9,8 @@
 
 namespace cotan::recurrent {
 
-// The operands; those that the layer does not have are null.
+// The operands; those that the layer does not have are null. `grad_gates` may be `gates`: a step's gates are read
+// before their gradients are stored.
 template <typename Element>
 struct BackwardOperands {
   const Element* grad_hidden;
@@ -20,10 +21,9 @@ struct BackwardOperands {
   const Element* cell;
   const Element* c0;
   const Element* grad_last_cell;
-  Element* grad_projected;
+  Element* grad_gates;
   Element* grad_h0;
   Element* grad_c0;
-  Element* grad_products;
 };
 
 // Of a block, [kHidden, kEntries] each: the gradients of the state of an LSTM's cell; what a GRU adds to the product
@@ -93,15 +93,14 @@ struct BackwardUnit {
     const CellSlopes<R, Compute> slopes(saved);
     Compute grad = slopes.grad_hidden;
     if (i + 1 < R::kSteps) grad = FromLater() + grad;
-    Compute state = kSavesGates<R> ? State() : Compute(0), projected[4], products[4];
-    slopes.Apply(grad, state, projected, products);
+    Compute state = kSavesGates<R> ? State() : Compute(0), sums[4];
+    slopes.Apply(grad, state, sums);
     if constexpr (kSavesGates<R>) State() = state;
 #pragma unroll
-    for (int k = 0; k < kGatesOf<R>; ++k) {
-      const int64 column = k * R::kHidden + j;
-      R::GradProjected::Store(projected[k], o.grad_projected, t, n, column);
-      if constexpr (R::kCell == kGru) R::GradProducts::Store(products[k], o.grad_products, t, n, column);
-      memory.slopes[column * R::kEntries + b] = products[k];
+    for (int k = 0; k < kGradients<R>; ++k) {
+      R::GradGates::Store(sums[k], o.grad_gates, t, n, k * R::kHidden + j);
+      const int product = ProductOf<R>(k);
+      if (product >= 0) memory.slopes[(product * R::kHidden + j) * R::kEntries + b] = sums[k];
     }
     Prefetch();
   }

@@ -16,6 +16,18 @@ inline constexpr int kGatesOf = R::kCell == kLstm  ? 4
 template <typename R>
 inline constexpr bool kSavesGates = R::kCell == kLstm || R::kCell == kGru;
 
+// Number of gradients of a unit in a step, which GradGates has.
+template <typename R>
+inline constexpr int kGradients = kSavesGates<R> ? 4 : 1;
+
+// Returns which of the hidden products has the k-th gradient, -1 for none: a GRU's third is that of the projected input
+// alone.
+template <typename R>
+__device__ constexpr int ProductOf(int k) {
+  if (R::kCell != kGru || k < 2) return k;
+  return k == 2 ? -1 : 2;
+}
+
 // Returns tanh(x) if `is_tanh`, else 1 / (1 + exp(-x)), with an error of some 2^-23; that of tanh is relative to its
 // value. There are no branches: a time step waits for these functions, and lanes of a warp differ in `is_tanh`.
 __device__ inline float Gate(float x, bool is_tanh) {
@@ -118,26 +130,26 @@ struct CellSlopes {
     }
   }
 
-  // Writes the gradients of the gates after the projection, and of the hidden products. `grad` is the gradient of
-  // hidden; `state` that of an LSTM's cell, and becomes that of the cell before; or becomes what a GRU adds to the
-  // gradient of hidden before.
-  __device__ void Apply(Compute grad, Compute& state, Compute (&projected)[4], Compute (&products)[4]) const {
+  // Writes the gradients of the gates (recurrent_backward of program.proto). `grad` is the gradient of hidden; `state`
+  // that of an LSTM's cell, and becomes that of the cell before; or becomes what a GRU adds to the gradient of hidden
+  // before.
+  __device__ void Apply(Compute grad, Compute& state, Compute (&sums)[4]) const {
     if constexpr (R::kCell == kLstm) {
       const Compute grad_cell = state + grad * through;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) products[k] = projected[k] = (k == 3 ? grad : grad_cell) * slopes[k];
+      for (int k = 0; k < 4; ++k) sums[k] = (k == 3 ? grad : grad_cell) * slopes[k];
       state = grad_cell * kept;
     } else if constexpr (R::kCell == kGru) {
       const Compute grad_fresh = grad * slopes[2];
-      products[0] = projected[0] = grad_fresh * slopes[0];
-      products[1] = projected[1] = grad * slopes[1];
-      projected[2] = grad_fresh;
-      products[2] = grad_fresh * through;
+      sums[0] = grad_fresh * slopes[0];
+      sums[1] = grad * slopes[1];
+      sums[2] = grad_fresh;
+      sums[3] = grad_fresh * through;
       state = grad * kept;
     } else if constexpr (R::kCell == kRelu) {
-      products[0] = projected[0] = slopes[0] != 0 ? grad : Compute(0);
+      sums[0] = slopes[0] != 0 ? grad : Compute(0);
     } else {
-      products[0] = projected[0] = grad * slopes[0];
+      sums[0] = grad * slopes[0];
     }
   }
 };

@@ -24,7 +24,7 @@ struct BackwardThread {
   // Of the step that is loaded next.
   const Element *grad_hidden, *gates, *hidden, *cell;
   // Of the step that is stored next.
-  Element *grad_projected, *grad_products;
+  Element* grad_gates;
 
   __device__ explicit BackwardThread(const BackwardOperands<Element>& operands) : o(operands) {
     const int64 t = StepAt<R>(R::kSteps - 1);
@@ -32,8 +32,7 @@ struct BackwardThread {
     gates = items.template At<typename R::Gates>(o.gates, t);
     hidden = items.template At<typename R::Hidden>(o.hidden, t);
     cell = items.template At<typename R::Cell>(o.cell, t);
-    grad_projected = items.template At<typename R::GradProjected>(o.grad_projected, t);
-    grad_products = items.template At<typename R::GradProducts>(o.grad_products, t);
+    grad_gates = items.template At<typename R::GradGates>(o.grad_gates, t);
   }
 
   // Loads what the i-th step reads.
@@ -68,23 +67,18 @@ struct BackwardThread {
   }
 
   // Stores the gradients of the m-th item, each lane some of them, also to `factors`.
-  __device__ void Store(int m, const Compute (&projected)[4], const Compute (&products)[4], Compute* factors) const {
+  __device__ void Store(int m, const Compute (&sums)[4], Compute* factors) const {
     const int lane = W::ItemLane();
 #pragma unroll
-    for (int k = 0; k < kGatesOf<R>; ++k) {
+    for (int k = 0; k < kGradients<R>; ++k) {
       if (lane != k % W::kItemLanes || !items.Has(m)) continue;
-      factors[items.Factor(m, k)] = products[k];
-      Narrow(projected[k], grad_projected[Items::template Offset<typename R::GradProjected>(m, k)]);
-      if constexpr (R::kCell == kGru) {
-        Narrow(products[k], grad_products[Items::template Offset<typename R::GradProducts>(m, k)]);
-      }
+      const int product = ProductOf<R>(k);
+      if (product >= 0) factors[items.Factor(m, product)] = sums[k];
+      Narrow(sums[k], grad_gates[Items::template Offset<typename R::GradGates>(m, k)]);
     }
   }
 
-  __device__ void NextStep() {
-    grad_projected -= kNextStep<R, typename R::GradProjected>;
-    grad_products -= kNextStep<R, typename R::GradProducts>;
-  }
+  __device__ void NextStep() { grad_gates -= kNextStep<R, typename R::GradGates>; }
 };
 
 // The kernel. The operands' weights are not packed.
@@ -103,6 +97,8 @@ __device__ inline void PersistentBackward(const BackwardOperands<typename R::Ele
   SavedUnit<typename R::Element> saved[kMine] = {};
   CellSlopes<R, Compute> slopes[kMine];
   if (R::kSteps > 0) thread.Load(R::kSteps - 1, saved);
+  // Lanes with the same items have read the gates before one of them stores their gradients.
+  __syncwarp();
 #pragma unroll
   for (int m = 0; m < kMine; ++m) {
     slopes[m] = CellSlopes<R, Compute>(saved[m]);
@@ -117,9 +113,9 @@ __device__ inline void PersistentBackward(const BackwardOperands<typename R::Ele
     for (int m = 0; m < kMine; ++m) {
       Compute grad = slopes[m].grad_hidden;
       if (i + 1 < R::kSteps) grad = (R::kCell == kGru ? states[m] + totals[m][0] : totals[m][0]) + grad;
-      Compute projected[4], products[4];
-      slopes[m].Apply(grad, states[m], projected, products);
-      thread.Store(m, projected, products, buffer);
+      Compute gradients[4];
+      slopes[m].Apply(grad, states[m], gradients);
+      thread.Store(m, gradients, buffer);
     }
     thread.NextStep();
     if (i > 0) thread.Load(i - 1, saved);
