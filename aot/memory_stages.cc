@@ -116,6 +116,26 @@ absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, con
   return CompiledModel(std::move(file), WithMemory(model.methods(), memory), model.cache(), model.inlined_blocks());
 }
 
+bool RepeatsCheapOps(const CompileOptions& options) {
+  return options.repeat_cheap_ops && options.memory_target.has_value() && !options.max_memory.has_value() &&
+         options.target == CompileTarget::kCpu;
+}
+
+absl::StatusOr<CompiledModel> WithCheapOpsRepeated(CompiledModel model, const CompileOptions& options) {
+  COTAN_ASSIGN_OR_RETURN(const bool is_known, HasKnownPeak(model));
+  if (!is_known) return model;
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(model.bytes(), "the model", Calls::kKeep));
+  Artifact artifact = file.artifact();
+  if (artifact.blocks_size() > 0) return model;
+  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, RepeatCheapOps(*options.memory_target, artifact));
+  memory.erase(
+      std::remove_if(memory.begin(), memory.end(), [](const MethodMemory& method) { return method.repeated_ops == 0; }),
+      memory.end());
+  if (memory.empty()) return model;
+  COTAN_ASSIGN_OR_RETURN(std::string bytes, SerializeWithSegments(file, std::move(artifact)));
+  return CompiledModel(std::move(bytes), WithMemory(model.methods(), memory), model.cache(), model.inlined_blocks());
+}
+
 absl::StatusOr<CompiledModel> OutlineRepeats(CompiledModel model, const CompileOptions& options) {
   const auto fits = [&options](const Artifact& artifact) -> absl::StatusOr<bool> {
     if (!options.max_memory.has_value()) return true;

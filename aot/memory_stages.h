@@ -14,6 +14,14 @@ namespace cotan::aot {
 // Fits a compiled model into the limit. Errors of FitFileIntoMemory().
 absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, const MemoryLimit& limit);
 
+// Repeats ops of a complete artifact where that saves much memory of options.memory_target for little time
+// (aot::RepeatCheapOps()). The model itself is returned if nothing is repeated, if sizes have no maximum or depend on
+// data, and if it has blocks, through which the search does not see. Errors of RepeatCheapOps().
+absl::StatusOr<CompiledModel> WithCheapOpsRepeated(CompiledModel model, const CompileOptions& options);
+
+// Returns whether WithCheapOpsRepeated() is a stage of the compilation.
+bool RepeatsCheapOps(const CompileOptions& options);
+
 // Stores equal runs of ops of a complete artifact once, if it then still fits into options.max_memory.
 absl::StatusOr<CompiledModel> OutlineRepeats(CompiledModel model, const CompileOptions& options);
 

@@ -395,16 +395,20 @@ absl::StatusOr<CompiledModel> CompileDynamic(const ModelSource& source, const Co
 absl::StatusOr<CompiledModel> CompileOnce(const ModelSource& source, const CompileOptions& options,
                                           const DynamicShapes& shapes, const DataSizes& data) {
   absl::StatusOr<CompiledModel> compiled = absl::UnknownError("");
+  const bool repeats_cheap_ops = RepeatsCheapOps(options);
   if (shapes.symbols.empty()) {
     COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, {}));
-    compiled = CompileSized(model, options, source.wrappers(), /*references=*/{}, /*graphs=*/nullptr);
+    CompileOptions sized = options;
+    sized.outline_repeats = options.outline_repeats && !repeats_cheap_ops;
+    compiled = CompileSized(model, sized, source.wrappers(), /*references=*/{}, /*graphs=*/nullptr);
   } else {
     compiled = CompileDynamic(source, options, shapes, data);
   }
   // After the cache, which stores artifacts without a limit.
   if (compiled.ok() && options.max_memory.has_value()) compiled = FitModelIntoMemory(*compiled, *options.max_memory);
+  if (compiled.ok() && repeats_cheap_ops) compiled = WithCheapOpsRepeated(*std::move(compiled), options);
   // At fixed sizes without a limit, the repeats have been outlined.
-  const bool is_rewritten = !shapes.symbols.empty() || options.max_memory.has_value();
+  const bool is_rewritten = !shapes.symbols.empty() || options.max_memory.has_value() || repeats_cheap_ops;
   if (!compiled.ok() || !options.outline_repeats || !is_rewritten) return compiled;
   return OutlineRepeats(*std::move(compiled), options);
 }

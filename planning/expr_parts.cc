@@ -6,17 +6,14 @@
 #include <cstdint>
 #include <utility>
 
+#include "planning/copy_expr.h"
+
 namespace cotan {
 namespace {
 
 using serialization::Expr;
 using serialization::ExprInstruction;
 using serialization::FN_INPUT;
-using serialization::FN_RANDOM_UNIFORM;
-
-bool ReadsInput(const ExprInstruction& instruction) {
-  return instruction.fn() == FN_INPUT || instruction.fn() == FN_RANDOM_UNIFORM;
-}
 
 // Returns, by instruction, whether it has the property or depends on one that has it.
 template <typename Property>
@@ -29,54 +26,6 @@ std::vector<bool> DependOn(const Expr& expr, Property has) {
                                         [&](uint32_t operand) { return depends[operand]; });
   }
   return depends;
-}
-
-// Copies the instructions that some outputs need. `replaced` is, by instruction, the input that it becomes; -1 for
-// those that stay. Inputs get the numbers that `input` returns.
-template <typename InputNumber>
-Expr Copy(const Expr& from, const std::vector<int>& outputs, const std::vector<int>& replaced, InputNumber input) {
-  std::vector<bool> needed(static_cast<size_t>(from.instructions_size()));
-  for (const int output : outputs) needed[from.outputs(output)] = true;
-  for (int i = from.instructions_size(); i-- > 0;) {
-    if (!needed[static_cast<size_t>(i)] || replaced[static_cast<size_t>(i)] >= 0) continue;
-    for (const uint32_t operand : from.instructions(i).operands()) needed[operand] = true;
-  }
-  Expr result;
-  std::vector<uint32_t> place(needed.size());
-  for (int i = 0; i < from.instructions_size(); ++i) {
-    const auto at = static_cast<size_t>(i);
-    if (!needed[at]) continue;
-    place[at] = static_cast<uint32_t>(result.instructions_size());
-    ExprInstruction& instruction = *result.add_instructions();
-    if (replaced[at] >= 0) {
-      instruction.set_fn(FN_INPUT);
-      instruction.set_dtype(from.instructions(i).dtype());
-      instruction.set_index(static_cast<uint32_t>(replaced[at]));
-      continue;
-    }
-    instruction = from.instructions(i);
-    for (uint32_t& operand : *instruction.mutable_operands()) operand = place[operand];
-    if (ReadsInput(instruction))
-      instruction.set_index(static_cast<uint32_t>(input(static_cast<int>(instruction.index()))));
-  }
-  for (const int output : outputs) result.add_outputs(place[from.outputs(output)]);
-  *result.mutable_domain_sizes() = from.domain_sizes();
-  return result;
-}
-
-// Returns the number of an input in a list to which it is added if it is new.
-int NumberIn(std::vector<int>& list, int input) {
-  const auto at = std::find(list.begin(), list.end(), input);
-  const auto number = static_cast<int>(at - list.begin());
-  if (at == list.end()) list.push_back(input);
-  return number;
-}
-
-// Returns the inputs that the outputs need, but for what `replaced` gives.
-std::vector<int> InputsOf(const Expr& expr, const std::vector<int>& outputs, const std::vector<int>& replaced) {
-  std::vector<int> inputs;
-  Copy(expr, outputs, replaced, [&](int input) { return NumberIn(inputs, input); });
-  return inputs;
 }
 
 }  // namespace
@@ -104,7 +53,7 @@ std::optional<ExprParts> SplitExpr(const Expr& expr, const ExprProgram& program,
   for (const int input : InputsOf(expr, parts.fused_outputs, none)) {
     if (!is_product[static_cast<size_t>(input)]) parts.fused_inputs.push_back(input);
   }
-  parts.fused = Copy(expr, parts.fused_outputs, none, [&](int input) {
+  parts.fused = CopyNeeded(expr, parts.fused_outputs, none, [&](int input) {
     return is_product[static_cast<size_t>(input)] ? 0 : 1 + NumberIn(parts.fused_inputs, input);
   });
   parts.has_rest = !parts.rest_outputs.empty();
@@ -120,7 +69,8 @@ std::optional<ExprParts> SplitExpr(const Expr& expr, const ExprProgram& program,
   for (size_t k = 0; k < parts.fused_outputs.size(); ++k) {
     replaced[expr.outputs(parts.fused_outputs[k])] = static_cast<int>(parts.rest_inputs.size() + k);
   }
-  parts.rest = Copy(expr, parts.rest_outputs, replaced, [&](int input) { return NumberIn(parts.rest_inputs, input); });
+  parts.rest =
+      CopyNeeded(expr, parts.rest_outputs, replaced, [&](int input) { return NumberIn(parts.rest_inputs, input); });
   *parts.rest.mutable_reduce_dims() = expr.reduce_dims();
   return parts;
 }

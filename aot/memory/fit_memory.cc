@@ -220,6 +220,21 @@ absl::StatusOr<std::vector<MethodMemory>> FitFileIntoMemory(int64_t limit, const
   return memory;
 }
 
+absl::StatusOr<std::vector<MethodMemory>> RepeatCheapOps(const MemoryTarget& target, Artifact& artifact) {
+  COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
+  COTAN_ASSIGN_OR_RETURN(const auto saved_bytes, SavedBytesByMethod(artifact, planner));
+  std::vector<MethodMemory> memory;
+  for (Method& method : *artifact.mutable_methods()) {
+    COTAN_ASSIGN_OR_RETURN(Recomputation search, Recomputation::Start(method, planner));
+    const auto found = saved_bytes.find(method.name());
+    const int64_t saved = found == saved_bytes.end() ? 0 : found->second;
+    const int64_t before = search.arena_bytes() + saved;
+    COTAN_RETURN_IF_ERROR(search.RepeatCheapOps());
+    memory.push_back({method.name(), before, search.arena_bytes() + saved, search.repeated_ops(), method.ops_size()});
+  }
+  return memory;
+}
+
 std::string BytesText(int64_t bytes) {
   if (bytes < 1024) return absl::StrCat(bytes, " B");
   const double kib = static_cast<double>(bytes) / 1024;

@@ -47,6 +47,10 @@ absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const Mem
 absl::StatusOr<std::vector<MethodMemory>> FitFileIntoMemory(int64_t limit, const MemoryTarget& target,
                                                             std::string& file);
 
+// Repeats ops of each method where that saves much memory for little time (Recomputation::RepeatCheapOps()). Returns
+// one element per method, in order. Errors of MeasureMemory().
+absl::StatusOr<std::vector<MethodMemory>> RepeatCheapOps(const MemoryTarget& target, serialization::Artifact& artifact);
+
 // Limits in bytes, by name of the method.
 using MethodLimits = absl::flat_hash_map<std::string, int64_t>;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/layout.h"
+#include "kernels/api/expr_program.h"
 #include "planning/op_work.h"
 
 namespace cotan::aot {
@@ -13,11 +14,31 @@ namespace {
 
 using serialization::Op;
 
-// Rates of one core with vectors of 8 to 16 floats.
-constexpr double kFlopsPerNs = 80;
-constexpr double kBytesPerNs = 8;
-constexpr double kNsPerFunction = 0.1;  // per element and instruction
+// Rates of one core with vectors of 16 floats; bytes are those of caches.
+constexpr double kFlopsPerNs = 150;
+constexpr double kBytesPerNs = 75;
+constexpr double kNsPerAddition = 0.01;  // per element
 constexpr double kNsPerCall = 200;
+
+// Returns the rough cost of a function in additions of f32.
+double AdditionsOf(serialization::ScalarFn fn) {
+  switch (ExprCostOf(fn)) {
+    case ExprCost::kAddition:
+      return 1;
+    case ExprCost::kDivision:
+      return 3;
+    case ExprCost::kFunction:
+      return 12;
+    case ExprCost::kRandom:
+      return 16;
+    case ExprCost::kQuotient:
+    case ExprCost::kRemainder:
+      return 20;
+    case ExprCost::kLibrary:
+      break;
+  }
+  return 60;
+}
 
 double Elements(const Operand& operand) { return static_cast<double>(NumElements(operand.geometry.layout.sizes)); }
 
@@ -30,9 +51,11 @@ double OpCost(const Op& op, const ScheduledStep& step) {
   for (const std::vector<Operand>* operands : {&step.inputs, &step.outputs}) {
     for (const Operand& operand : *operands) elements = std::max(elements, Elements(operand));
   }
-  const double functions = op.has_expr() ? elements * op.expr().instructions_size() : 0;
+  double additions = 0;
+  for (const serialization::ExprInstruction& instruction : op.expr().instructions())
+    additions += AdditionsOf(instruction.fn());
   return kNsPerCall + static_cast<double>(work.flops) / kFlopsPerNs + static_cast<double>(work.bytes) / kBytesPerNs +
-         functions * kNsPerFunction;
+         elements * additions * kNsPerAddition;
 }
 
 }  // namespace cotan::aot

@@ -3,10 +3,15 @@
 #include "aot/memory/recompute.h"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "aot/memory/op_cost.h"
+#include "aot/memory/repeated_part.h"
 #include "base/status_macros.h"
+#include "planning/op_work.h"
 
 namespace cotan::aot {
 namespace {
@@ -20,6 +25,24 @@ constexpr size_t kMaxChain = 24;
 constexpr int64_t kSmallState = 4096;
 // Number of unsuccessful candidates after which the search ends.
 constexpr int kMaxFailures = 12;
+// Results that are smaller by this factor than another one, as means beside normalized values, are read rather than
+// computed again.
+constexpr int64_t kSmallResult = 16;
+// A value that was last accessed more bytes of operands ago is not in cache, and takes so long to read.
+constexpr int64_t kCacheBytes = 16 << 20;
+constexpr double kColdBytesPerNs = 20;
+// The least cost of a repetition, of the time that its ops take elsewhere: it may make them read values from memory
+// sooner, not for nothing.
+constexpr double kLeastCost = 1.0 / 16;
+
+// What RepeatCheapOps() accepts: percent of the arena for each percent of time, and the most time.
+constexpr double kMemoryForTime = 10;
+constexpr double kMostCheapTime = 0.02;
+// The least shares of the arena that are worth a repetition and all of them, and the one that is removed per step of
+// the search.
+constexpr double kLeastMemory = 0.004;
+constexpr double kLeastGain = 0.1;
+constexpr double kCheapDescent = 0.05;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
@@ -58,6 +81,12 @@ absl::Status Recomputation::Measure() {
       is_in_arena_[op.outputs(k)] = buffer.kind == BufferKind::kArena && !buffer.on_host;
     }
   }
+  parts_.clear();
+  touched_.assign(num_ops + 1, 0);
+  for (const ScheduledStep& step : plan_.schedule.steps) {
+    if (step.op >= 0) touched_[static_cast<size_t>(step.op) + 1] = WorkOf(method_.ops(step.op), step).bytes;
+  }
+  std::partial_sum(touched_.begin(), touched_.end(), touched_.begin());
   int next = static_cast<int>(plan_.schedule.steps.size());
   for (size_t op = num_ops; op-- > 0;) {
     if (step_of_[op] < 0) step_of_[op] = next;
@@ -75,18 +104,55 @@ absl::StatusOr<bool> Recomputation::FitBudget(int64_t limit) {
       if (target <= 0) return false;
       continue;
     }
-    std::vector<Candidate> candidates = FindCandidates(target);
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
-    bool applied = false;
-    int failures = 0;
-    for (const Candidate& candidate : candidates) {
-      COTAN_ASSIGN_OR_RETURN(applied, Apply(candidate.repetition, target));
-      if (applied || ++failures == kMaxFailures) break;
-    }
-    if (!applied) return false;
+    COTAN_ASSIGN_OR_RETURN(const std::optional<double> cost, ApplyBest(target, [](const Candidate&) { return true; }));
+    if (!cost.has_value()) return false;
   }
   return true;
+}
+
+absl::Status Recomputation::RepeatCheapOps() {
+  const Method original = method_;
+  const int64_t before = arena_bytes();
+  const double time = std::accumulate(cost_.begin(), cost_.end(), 0.0);
+  double left = kMostCheapTime * time;
+  const auto is_cheap = [&](const Candidate& candidate) {
+    const double memory = static_cast<double>(bytes_[candidate.repetition.target]) / static_cast<double>(before);
+    return memory >= kLeastMemory && candidate.cost <= left && candidate.cost / time <= memory / kMemoryForTime;
+  };
+  Method smallest = method_;
+  int64_t smallest_bytes = before;
+  int smallest_repeated = repeated_ops_;
+  for (;;) {
+    const auto target = static_cast<int64_t>(static_cast<double>(arena_bytes()) * (1 - kCheapDescent));
+    COTAN_ASSIGN_OR_RETURN(const std::optional<double> cost, ApplyBest(target, is_cheap));
+    if (!cost.has_value()) break;
+    left -= *cost;
+    if (arena_bytes() >= smallest_bytes) continue;
+    smallest = method_;
+    smallest_bytes = arena_bytes();
+    smallest_repeated = repeated_ops_;
+  }
+  const bool pays = static_cast<double>(smallest_bytes) <= static_cast<double>(before) * (1 - kLeastGain);
+  method_ = pays ? std::move(smallest) : original;
+  repeated_ops_ = pays ? smallest_repeated : 0;
+  scratch_.clear();
+  return Measure();
+}
+
+// Applies the best of the candidates that may be applied and that help. Returns its cost; nothing if there is none.
+absl::StatusOr<std::optional<double>> Recomputation::ApplyBest(int64_t target,
+                                                               absl::FunctionRef<bool(const Candidate&)> may_apply) {
+  std::vector<Candidate> candidates = FindCandidates(target);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  int failures = 0;
+  for (const Candidate& candidate : candidates) {
+    if (!may_apply(candidate)) continue;
+    COTAN_ASSIGN_OR_RETURN(const bool applied, Apply(candidate.repetition, target));
+    if (applied) return candidate.cost;
+    if (++failures == kMaxFailures) break;
+  }
+  return std::nullopt;
 }
 
 // Returns the byte-steps above the target.
@@ -137,33 +203,52 @@ std::optional<Recomputation::Extension> Recomputation::Available(uint32_t value,
   return best;
 }
 
+// Returns the nanoseconds that op `at` waits for a value that is not in cache any more.
+double Recomputation::ColdReadCost(uint32_t value, int at) const {
+  int last = facts_.producer[value];
+  for (const int use : facts_.uses[value]) {
+    if (use < at) last = std::max(last, use);
+  }
+  const int64_t since = touched_[static_cast<size_t>(at)] - touched_[static_cast<size_t>(std::max(last, 0))];
+  return std::min(since, plan_.arena_bytes) > kCacheBytes ? static_cast<double>(bytes_[value]) / kColdBytesPerNs : 0;
+}
+
+// Returns whether an op that soon follows `at` reads the value.
+bool Recomputation::IsReadSoon(uint32_t value, int at) const {
+  return std::any_of(facts_.uses[value].begin(), facts_.uses[value].end(), [&](int use) {
+    return use >= at && touched_[static_cast<size_t>(use)] - touched_[static_cast<size_t>(at)] <= kCacheBytes;
+  });
+}
+
 // Adds the ways to compute `value` again before op `before`: its producer alone, then with more and
 // more of the producers of its operands.
 void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, std::vector<Candidate>& candidates) {
   std::set<int> chain = {facts_.producer[value]};
   while (chain.size() <= kMaxChain) {
     Rematerialization repetition{
-        .target = value, .before = before, .ops = {chain.begin(), chain.end()}, .substitutes = {}};
+        .target = value, .before = before, .ops = {chain.begin(), chain.end()}, .parts = {}, .substitutes = {}};
+    double cost = AddParts(repetition);
     std::vector<Extension> extensions;
-    absl::flat_hash_map<uint32_t, bool> made;  // originals that the chain computes
-    double cost = 0;
+    absl::flat_hash_set<uint32_t> made;            // by the chain
+    absl::flat_hash_set<uint32_t> made_originals;  // of these
     for (const int op : chain) {
-      cost += cost_[static_cast<size_t>(op)];
-      for (const uint32_t output : method_.ops(op).outputs()) made[OriginalOf(output)] = true;
+      for (const uint32_t output : RepeatedOpOf(repetition, method_, op).outputs()) {
+        made.insert(output);
+        made_originals.insert(OriginalOf(output));
+      }
     }
     bool is_possible = true;
     int expand = -1;  // producer of the operand whose extension costs the most memory
     int64_t expand_bytes = 0;
     bool must_expand = false;
-    std::set<uint32_t> seen;
+    absl::flat_hash_set<uint32_t> seen;
     for (const int op : chain) {
-      for (const uint32_t input : method_.ops(op).inputs()) {
+      for (const uint32_t input : RepeatedOpOf(repetition, method_, op).inputs()) {
         const uint32_t root = facts_.RootOf(input);
-        if (!seen.insert(root).second) continue;
+        if (!seen.insert(root).second || made.contains(root)) continue;
+        if (made_originals.contains(OriginalOf(root))) return;  // two copies of one content in one chain
         const int producer = facts_.producer[root];
-        if (producer >= 0 && chain.contains(producer)) continue;
-        if (made.contains(OriginalOf(root))) return;  // two copies of one content in one chain
-        const bool may_expand = producer >= 0 && IsRepeatable(method_.ops(producer));
+        const bool may_expand = producer >= 0 && !chain.contains(producer) && IsRepeatable(method_.ops(producer));
         const std::optional<Extension> extension = Available(root, value, before);
         if (!extension.has_value()) {
           is_possible = false;
@@ -172,6 +257,7 @@ void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, st
           expand = producer;
           continue;
         }
+        if (!IsReadSoon(extension->value, before)) cost += ColdReadCost(extension->value, before);
         if (extension->value != root) repetition.substitutes.emplace(root, extension->value);
         if (extension->bytes == 0) continue;
         extensions.push_back(*extension);
@@ -183,11 +269,46 @@ void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, st
     }
     if (is_possible) {
       const double gain = Gain(repetition, extensions, target);
-      if (gain > 0) candidates.push_back({repetition, gain / cost});
+      const double net = std::max(cost - ColdReadCost(value, before), cost * kLeastCost);
+      if (gain > 0) candidates.push_back({repetition, gain / net, net});
     }
     if (expand < 0) return;
     chain.insert(expand);
   }
+}
+
+// Finds the parts of expressions that suffice for the repetition. Returns the cost of what is repeated.
+double Recomputation::AddParts(Rematerialization& repetition) {
+  double cost = 0;
+  absl::flat_hash_set<uint32_t> read = {repetition.target};
+  for (size_t i = repetition.ops.size(); i-- > 0;) {
+    const int op = repetition.ops[i];
+    std::vector<uint32_t> results;
+    for (const uint32_t output : method_.ops(op).outputs()) {
+      if (read.contains(output)) results.push_back(output);
+    }
+    const Part& part = PartOf(op, results);
+    cost += part.cost;
+    if (part.op.has_value()) repetition.parts.emplace(op, *part.op);
+    for (const uint32_t input : RepeatedOpOf(repetition, method_, op).inputs()) read.insert(facts_.RootOf(input));
+  }
+  return cost;
+}
+
+// Returns what is repeated of an op for some of its results.
+const Recomputation::Part& Recomputation::PartOf(int op, const std::vector<uint32_t>& results) {
+  const auto [found, is_new] = parts_.try_emplace(std::pair(op, results));
+  Part& part = found->second;
+  if (!is_new) return part;
+  part.cost = cost_[static_cast<size_t>(op)];
+  const ScheduledStep& step = plan_.schedule.steps[static_cast<size_t>(step_of_[static_cast<size_t>(op)])];
+  if (step.op != op) return part;  // a view, or an operand that a product computes
+  const auto is_small = [&](uint32_t value) { return bytes_[value] * kSmallResult <= bytes_[results[0]]; };
+  std::optional<RepeatedPart> repeated = PartFor(results, method_, step, is_small);
+  if (!repeated.has_value()) return part;
+  part.cost = OpCost(repeated->op, repeated->step);
+  part.op = std::move(repeated->op);
+  return part;
 }
 
 // Returns an estimate, without planning, of the byte-steps above the target that the repetition
@@ -228,12 +349,12 @@ double Recomputation::Gain(const Rematerialization& repetition, const std::vecto
   }
   absl::flat_hash_map<uint32_t, int> last_use;  // in the chain
   for (const int op : repetition.ops) {
-    for (const uint32_t input : method_.ops(op).inputs()) last_use[facts_.RootOf(input)] = op;
+    for (const uint32_t input : RepeatedOpOf(repetition, method_, op).inputs()) last_use[facts_.RootOf(input)] = op;
   }
   std::vector<std::pair<int, int64_t>> dying;  // after op, bytes
   for (const int op : repetition.ops) {
     int64_t dead = 0;
-    for (const uint32_t output : method_.ops(op).outputs()) {
+    for (const uint32_t output : RepeatedOpOf(repetition, method_, op).outputs()) {
       alive += bytes_[output];
       if (output == value) continue;
       const auto use = last_use.find(output);
@@ -257,7 +378,10 @@ absl::StatusOr<bool> Recomputation::Apply(const Rematerialization& repetition, i
   absl::flat_hash_map<uint32_t, uint32_t> copies;
   const std::vector<RepeatedOp> added = RematerializeOps(repetition, facts_, method_, copies);
   std::vector<int64_t> added_scratch;
-  for (const RepeatedOp& op : added) added_scratch.push_back(scratch[static_cast<size_t>(op.original)]);
+  for (const RepeatedOp& op : added) {
+    const bool is_part = repetition.parts.contains(op.original);
+    added_scratch.push_back(is_part ? -1 : scratch[static_cast<size_t>(op.original)]);
+  }
   scratch_.insert(scratch_.begin() + repetition.before, added_scratch.begin(), added_scratch.end());
   COTAN_RETURN_IF_ERROR(Measure());
   if (Excess(target) >= excess) {

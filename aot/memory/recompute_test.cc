@@ -13,6 +13,8 @@
 namespace cotan::aot {
 namespace {
 
+using cotan::testing::ExprBuilder;
+using cotan::testing::MethodBuilder;
 using cotan::testing::ProgramBuilder;
 using cotan::testing::TestKernels;
 using serialization::Artifact;
@@ -62,6 +64,76 @@ TEST(RecomputeTest, GetsAsSmallAsItCan) {
   EXPECT_FALSE(*recomputation->FitBudget(64));
   EXPECT_LT(recomputation->arena_bytes(), before / 2);
   EXPECT_EQ(RunTwice(std::move(program), kMethods), expected);
+}
+
+// Returns the method step(x) -> gradient, of layers that subtract the mean of each row and multiply matrices of 256
+// KiB. For the gradient they are read from the last to the first.
+ProgramBuilder CenteredStep(int depth) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("step");
+  const std::vector<std::string> sizes = {"256", "256"};
+  const uint32_t input = m.Input("x", DType::kFloat32, sizes);
+  std::vector<uint32_t> products = {input}, centered;
+  for (int i = 0; i < depth; ++i) {
+    const int reduce[] = {1};
+    ExprBuilder b({256, 256}, reduce);
+    const int loaded = b.Input(0, DType::kFloat32);
+    const int mean = b.Mul(b.Sum(loaded), b.Constant(DType::kFloat32, 1.0 / 256));
+    b.Output(b.Sub(loaded, mean));
+    b.Output(mean);
+    centered.push_back(m.AddValue(DType::kFloat32, sizes));
+    m.AddOp(b.Build(), {products.back()}, {centered.back(), m.AddValue(DType::kFloat32, {"256", "1"})});
+    const uint32_t product = m.Matmul(centered.back(), input, sizes);
+    products.push_back(
+        m.Pointwise(sizes, {product}, [](ExprBuilder& e) { return e.Mul(0, e.Constant(DType::kFloat32, 1.0 / 64)); }));
+  }
+  uint32_t gradient = products.back();
+  for (size_t i = centered.size(); i-- > 0;) {
+    gradient = m.Pointwise(sizes, {gradient, centered[i]}, [](ExprBuilder& e) { return e.Mul(0, 1); });
+    gradient = m.Pointwise(sizes, {gradient, products[i]}, [](ExprBuilder& e) { return e.Add(0, 1); });
+  }
+  m.Output("gradient", gradient);
+  return program;
+}
+
+std::vector<float> Gradient(ProgramBuilder program) {
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  std::vector<float> x(256 * 256);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
+  return *(*session.Run("step", {*Tensor::From<float>(x, {256, 256})}))[0].ToVector<float>();
+}
+
+TEST(RecomputeTest, WhatIsCheapForItsMemoryIsRepeatedFromKnownMeans) {
+  const std::vector<float> expected = Gradient(CenteredStep(4));
+  ProgramBuilder program = CenteredStep(4);
+  Artifact& artifact = program.artifact();
+  const int num_ops = artifact.methods(0).ops_size();
+  const MemoryPlanner planner(artifact, {}, {.kernels = &TestKernels()});
+  auto recomputation = Recomputation::Start(*artifact.mutable_methods(0), planner);
+  ASSERT_TRUE(recomputation.ok()) << recomputation.status();
+  const int64_t before = recomputation->arena_bytes();
+  ASSERT_TRUE(recomputation->RepeatCheapOps().ok());
+  EXPECT_LT(recomputation->arena_bytes(), before * 4 / 5);
+  EXPECT_GT(recomputation->repeated_ops(), 0);
+  int sums = 0;
+  for (const serialization::Op& op : artifact.methods(0).ops()) {
+    for (const auto& instruction : op.expr().instructions()) sums += instruction.fn() == serialization::FN_REDUCE_SUM;
+  }
+  EXPECT_EQ(sums, 4);
+  EXPECT_EQ(artifact.methods(0).ops_size(), num_ops + recomputation->repeated_ops());
+  EXPECT_EQ(Gradient(std::move(program)), expected);
+}
+
+TEST(RecomputeTest, WhatCostsAsMuchAsItSavesIsNotRepeated) {
+  ProgramBuilder program = DeepStep(kDepth);
+  Artifact& artifact = program.artifact();
+  const std::string method = artifact.methods(0).SerializeAsString();
+  const MemoryPlanner planner(artifact, {}, {.kernels = &TestKernels()});
+  auto recomputation = Recomputation::Start(*artifact.mutable_methods(0), planner);
+  ASSERT_TRUE(recomputation.ok()) << recomputation.status();
+  ASSERT_TRUE(recomputation->RepeatCheapOps().ok());
+  EXPECT_EQ(recomputation->repeated_ops(), 0);
+  EXPECT_EQ(artifact.methods(0).SerializeAsString(), method);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class Rematerializer {
   }
 
   void CopyOp(int index) {
-    Op op = method_.ops(index);  // before the insertion, so its index is unchanged
+    Op op = RepeatedOpOf(repetition_, method_, index);  // before the insertion, so its index is unchanged
     for (uint32_t& input : *op.mutable_inputs()) input = Mapped(input);
     for (uint32_t& output : *op.mutable_outputs()) {
       const uint32_t copy = AddValueLike(output);
@@ -77,6 +77,11 @@ class Rematerializer {
 };
 
 }  // namespace
+
+const Op& RepeatedOpOf(const Rematerialization& repetition, const Method& method, int op) {
+  const auto part = repetition.parts.find(op);
+  return part == repetition.parts.end() ? method.ops(op) : part->second;
+}
 
 bool IsRepeatable(const Op& op) { return !op.has_effect() && !op.has_checked_index() && !op.has_collective(); }
 

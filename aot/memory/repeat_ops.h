@@ -19,9 +19,14 @@ struct Rematerialization {
   uint32_t target = 0;
   int before = 0;
   std::vector<int> ops;  // to repeat, ascending; the last one computes `target`
+  // Parts that are repeated instead of whole ops (RepeatedPart), by op.
+  absl::flat_hash_map<int, serialization::Op> parts;
   // Operands of these ops that are replaced by another value of equal content.
   absl::flat_hash_map<uint32_t, uint32_t> substitutes;
 };
+
+// Returns the part that is repeated of op `op`, or the whole op.
+const serialization::Op& RepeatedOpOf(const Rematerialization& repetition, const serialization::Method& method, int op);
 
 // Returns true if an op can run again with equal results and no visible effect. False for effects,
 // and for index checks, which would fail late.

@@ -54,6 +54,7 @@ ABSL_FLAG(std::string, partitioner, "",
           "what the backward reads; empty: the model's");
 ABSL_FLAG(double, activation_memory_budget, 1,
           "share of the bytes that min_cut saves, from 0 to 1; the rest is rematerialized");
+ABSL_FLAG(bool, repeat_cheap_ops, true, "compute values again where that saves much memory for little time");
 ABSL_FLAG(bool, peaks, false, "print the peak memory of each method, as cotan inspect does");
 ABSL_FLAG(int, memory_threads, 1,
           "number of threads of a session, for which --max_memory, --peaks and the memory of budgets are computed");
@@ -226,6 +227,7 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
     options.activation_memory_budget = budget;
   }
   options.memory_target = CpuTarget();
+  options.repeat_cheap_ops = absl::GetFlag(FLAGS_repeat_cheap_ops);
   if (const int order = absl::GetFlag(FLAGS_order); order != 0) options.order = order;
   if (const std::string text = absl::GetFlag(FLAGS_saved_tensor_hooks); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(options.saved_tensor_hooks, ParseSavedTensorHooks(text));

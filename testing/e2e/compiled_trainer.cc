@@ -39,6 +39,7 @@ absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor&
   compile.module.seed = options.seed;
   compile.debug.store_references = false;
   compile.max_memory = options.max_memory;
+  compile.memory_target = options.memory_target;
   compile.outline_repeats = options.outline_repeats;
   compile.saved_tensor_hooks = options.saved_tensor_hooks;
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled, aot::CompileModule(model.make_network, {input}, compile));

@@ -31,6 +31,7 @@ struct CompiledTrainerOptions {
   bool accumulate = false;  // methods accumulate and apply_optimizer instead of train_step
   int threads = 1;
   std::optional<aot::MemoryLimit> max_memory = {};
+  std::optional<aot::MemoryTarget> memory_target = {};
   bool outline_repeats = true;
   aot::MethodOptions methods = {};  // `accumulate` replaces its field
   aot::PartitionOptions partition = {};

@@ -133,6 +133,52 @@ TEST_P(MemoryLimitTest, WhatCannotFitIsRefusedWithWhatIsReached) {
   EXPECT_THAT(limited.status().message(), HasSubstr("with recomputation"));
 }
 
+// Values that take little time to compute again, on a known target.
+
+struct CheapOpsCase {
+  std::string model;
+  DType autocast = DType::kUndefined;
+  double share = 1;  // of the arena of a step, at most
+};
+
+class CheapOpsTest : public ::testing::TestWithParam<CheapOpsCase> {};
+
+TEST_P(CheapOpsTest, StepsHaveTheSameBitsInLessMemory) {
+  const ModelCase& model = *FindModel(GetParam().model);
+  at::Generator generator = at::detail::createCPUGenerator(kSeed);
+  const torch::Tensor input = model.make_input(generator), label = model.make_label(generator);
+  CompiledTrainerOptions options;
+  options.seed = kSeed;
+  options.autocast = GetParam().autocast;
+  options.optimizer.options = aot::SgdOptions{.lr = 0.01, .momentum = 0.9};
+  auto plain = CompiledTrainer::Create(model, input, label, options);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  options.memory_target = Target();
+  auto smaller = CompiledTrainer::Create(model, input, label, options);
+  ASSERT_TRUE(smaller.ok()) << smaller.status();
+  for (int step = 0; step < 3; ++step) {
+    const auto expected = (*plain)->Step(input, label);
+    const auto loss = (*smaller)->Step(input, label);
+    ASSERT_TRUE(expected.ok() && loss.ok()) << expected.status() << loss.status();
+    EXPECT_EQ(*loss, *expected);
+    ExpectSameBits(*(*smaller)->States(), *(*plain)->States());
+  }
+  const auto arena = [](CompiledTrainer& trainer) { return static_cast<double>(trainer.session().arena_bytes()); };
+  EXPECT_LE(arena(**smaller), GetParam().share * arena(**plain));
+  const auto expected = (*plain)->Gradients(input, label);
+  const auto gradients = (*smaller)->Gradients(input, label);
+  ASSERT_TRUE(expected.ok() && gradients.ok()) << expected.status() << gradients.status();
+  ExpectSameBits(*gradients, *expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CheapOpsTest,
+                         ::testing::Values(CheapOpsCase{"mlp"}, CheapOpsCase{"gpt"}, CheapOpsCase{"dropout_gpt"},
+                                           CheapOpsCase{"resnet", DType::kUndefined, 0.7},
+                                           CheapOpsCase{"resnet", DType::kBFloat16, 0.75}),
+                         [](const auto& info) {
+                           return info.param.model + (info.param.autocast == DType::kBFloat16 ? "_bf16" : "");
+                         });
+
 INSTANTIATE_TEST_SUITE_P(Models, MemoryLimitTest,
                          ::testing::Values(LimitCase{"mlp", 0.95}, LimitCase{"cnn", 0.75}, LimitCase{"gpt", 0.62},
                                            LimitCase{"dropout_gpt", 0.56}, LimitCase{"resnet", 0.6}),
