@@ -17,32 +17,6 @@ namespace {
 
 using namespace serialization;  // NOLINT: the enumerators of ScalarFn are many
 
-// Returns true if the result of the function needs no rounding to f16 or bf16 when the operands have that
-// precision.
-bool IsExactInHalf(ScalarFn fn) {
-  switch (fn) {
-    case FN_NEG:
-    case FN_ABS:
-    case FN_SIGN:
-    case FN_RELU:
-    case FN_CEIL:
-    case FN_FLOOR:
-    case FN_ROUND:
-    case FN_TRUNC:
-    case FN_MAXIMUM:
-    case FN_MINIMUM:
-    case FN_FMAX:
-    case FN_FMIN:
-    case FN_COPYSIGN:
-    case FN_SELECT:
-    case FN_REDUCE_MAX:
-    case FN_REDUCE_MIN:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // The slots in which the emitted steps find a node's value.
 struct NodeSlots {
   int main = -1;

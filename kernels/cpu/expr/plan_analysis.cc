@@ -413,6 +413,30 @@ int64_t RegisterItemBytes(DType dtype) { return static_cast<int64_t>(ByteSize(Re
 
 bool IsNarrowFloat(DType dtype) { return RegisterDType(dtype) != dtype; }
 
+bool IsExactInHalf(ScalarFn fn) {
+  switch (fn) {
+    case FN_NEG:
+    case FN_ABS:
+    case FN_SIGN:
+    case FN_RELU:
+    case FN_CEIL:
+    case FN_FLOOR:
+    case FN_ROUND:
+    case FN_TRUNC:
+    case FN_MAXIMUM:
+    case FN_MINIMUM:
+    case FN_FMAX:
+    case FN_FMIN:
+    case FN_COPYSIGN:
+    case FN_SELECT:
+    case FN_REDUCE_MAX:
+    case FN_REDUCE_MIN:
+      return true;
+    default:
+      return false;
+  }
+}
+
 PlanAnalysis AnalyzePlan(const ExprProgram& program, const KernelRequest& request) {
   return Analyzer(program, request).Analyze();
 }

@@ -76,6 +76,9 @@ int64_t RegisterItemBytes(DType dtype);
 // Returns true for the floats that are f32 in a register: those of 16 and 8 bits.
 bool IsNarrowFloat(DType dtype);
 
+// Returns true if the result of the function needs no rounding to f16 or bf16 when the operands have that precision.
+bool IsExactInHalf(serialization::ScalarFn fn);
+
 // Analyzes `program`, the resolved op of `request`.
 PlanAnalysis AnalyzePlan(const ExprProgram& program, const KernelRequest& request);
 
