@@ -30,7 +30,7 @@ double AdditionsOf(serialization::ScalarFn fn) {
     case ExprCost::kFunction:
       return 12;
     case ExprCost::kRandom:
-      return 16;
+      return 60;
     case ExprCost::kQuotient:
     case ExprCost::kRemainder:
       return 20;

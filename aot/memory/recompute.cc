@@ -11,6 +11,7 @@
 #include "aot/memory/op_cost.h"
 #include "aot/memory/repeated_part.h"
 #include "base/status_macros.h"
+#include "kernels/api/expr_program.h"
 #include "planning/op_work.h"
 
 namespace cotan::aot {
@@ -37,7 +38,7 @@ constexpr double kLeastCost = 1.0 / 16;
 
 // What RepeatCheapOps() accepts: percent of the arena for each percent of time, and the most time.
 constexpr double kMemoryForTime = 10;
-constexpr double kMostCheapTime = 0.02;
+constexpr double kMostCheapTime = 0.015;
 // The least shares of the arena that are worth a repetition and all of them, and the one that is removed per step of
 // the search.
 constexpr double kLeastMemory = 0.004;
@@ -116,8 +117,9 @@ absl::Status Recomputation::RepeatCheapOps() {
   const double time = std::accumulate(cost_.begin(), cost_.end(), 0.0);
   double left = kMostCheapTime * time;
   const auto is_cheap = [&](const Candidate& candidate) {
-    const double memory = static_cast<double>(bytes_[candidate.repetition.target]) / static_cast<double>(before);
-    return memory >= kLeastMemory && candidate.cost <= left && candidate.cost / time <= memory / kMemoryForTime;
+    const double memory = static_cast<double>(candidate.bytes) / static_cast<double>(before);
+    return memory >= kLeastMemory && candidate.cost <= left && candidate.cost / time <= memory / kMemoryForTime &&
+           HasReliableCost(candidate.repetition);
   };
   Method smallest = method_;
   int64_t smallest_bytes = before;
@@ -137,6 +139,21 @@ absl::Status Recomputation::RepeatCheapOps() {
   repeated_ops_ = pays ? smallest_repeated : 0;
   scratch_.clear();
   return Measure();
+}
+
+// Returns false if the repetition evaluates functions, such as exp or a random draw, of values that do not fit in
+// caches. They take up to twice as long as the estimate, which is near the truth for the other ops.
+bool Recomputation::HasReliableCost(const Rematerialization& repetition) const {
+  return std::none_of(repetition.ops.begin(), repetition.ops.end(), [&](int index) {
+    const Op& op = RepeatedOpOf(repetition, method_, index);
+    int64_t bytes = 0;
+    for (const uint32_t input : op.inputs()) bytes += bytes_[facts_.RootOf(input)];
+    for (const uint32_t output : op.outputs()) bytes += bytes_[output];
+    const auto& instructions = op.expr().instructions();
+    return bytes > kCacheBytes / 2 &&
+           std::any_of(instructions.begin(), instructions.end(),
+                       [](const auto& instruction) { return ExprCostOf(instruction.fn()) >= ExprCost::kFunction; });
+  });
 }
 
 // Applies the best of the candidates that may be applied and that help. Returns its cost; nothing if there is none.
@@ -172,23 +189,32 @@ std::vector<Recomputation::Candidate> Recomputation::FindCandidates(int64_t targ
   const auto peak = static_cast<size_t>(std::max_element(bytes_at_.begin(), bytes_at_.end()) - bytes_at_.begin());
   const int position = PositionOf(peak);
   std::vector<Candidate> candidates;
-  for (uint32_t value = 0; value < facts_.root.size(); ++value) {
-    const int producer = facts_.producer[value];
-    if (facts_.root[value] != value || producer < 0 || producer >= position) continue;
-    if (!is_in_arena_[value] || facts_.is_kept[value] || !IsRepeatable(method_.ops(producer))) continue;
-    const int next = facts_.NextUse(value, position - 1);
-    if (next <= position) continue;  // not used later, or used by this op
-    AddCandidates(value, next, target, candidates);
+  for (int op = 0; op < position; ++op) {
+    if (!IsRepeatable(method_.ops(op))) continue;
+    std::vector<uint32_t> idle;
+    int first = MethodFacts::kNever;  // reader of them
+    for (const uint32_t value : method_.ops(op).outputs()) {
+      if (facts_.root[value] != value || !is_in_arena_[value] || facts_.is_kept[value]) continue;
+      const int next = facts_.NextUse(value, position - 1);
+      if (next <= position) continue;  // not used later, or used by this op
+      AddCandidates({value}, next, target, candidates);
+      idle.push_back(value);
+      first = std::min(first, next);
+    }
+    // An activation and its derivative need the same operand: one of them alone saves nothing.
+    if (idle.size() > 1) AddCandidates(idle, first, target, candidates);
   }
   return candidates;
 }
 
 // Returns the extension that makes the content of `value` readable before op `before`, when
-// `dropped` is not available. Returns none if it cannot be made available.
-std::optional<Recomputation::Extension> Recomputation::Available(uint32_t value, uint32_t dropped, int before) const {
+// `dropped` are not available. Returns none if it cannot be made available.
+std::optional<Recomputation::Extension> Recomputation::Available(uint32_t value, absl::Span<const uint32_t> dropped,
+                                                                 int before) const {
   std::optional<Extension> best;
   for (const uint32_t copy : copies_[OriginalOf(value)]) {
-    if (copy == dropped || facts_.producer[copy] >= before) continue;
+    if (std::find(dropped.begin(), dropped.end(), copy) != dropped.end()) continue;
+    if (facts_.producer[copy] >= before) continue;
     Extension extension{copy, 0, before};
     const bool is_arena = facts_.producer[copy] >= 0 && is_in_arena_[copy] && !facts_.is_kept[copy];
     if (facts_.producer[copy] < 0 && facts_.updated_by[copy] < before && bytes_[copy] > kSmallState) continue;
@@ -220,13 +246,33 @@ bool Recomputation::IsReadSoon(uint32_t value, int at) const {
   });
 }
 
-// Adds the ways to compute `value` again before op `before`: its producer alone, then with more and
-// more of the producers of its operands.
-void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, std::vector<Candidate>& candidates) {
-  std::set<int> chain = {facts_.producer[value]};
+// Returns the nanoseconds that op `op` takes less if nothing before op `before` reads its results `dropped`.
+double Recomputation::UnreadResultCost(int op, absl::Span<const uint32_t> dropped, int before) {
+  std::vector<uint32_t> read;
+  for (const uint32_t output : method_.ops(op).outputs()) {
+    const auto& uses = facts_.uses[output];
+    const bool is_dropped = std::find(dropped.begin(), dropped.end(), output) != dropped.end();
+    if (!is_dropped || (!uses.empty() && uses.front() < before)) read.push_back(output);
+  }
+  if (read.empty() || read.size() == static_cast<size_t>(method_.ops(op).outputs_size())) return 0;
+  return cost_[static_cast<size_t>(op)] - PartOf(op, read).cost;
+}
+
+// Adds the ways to compute `values`, results of one op, again before op `before`: their producer alone, then with more
+// and more of the producers of its operands.
+void Recomputation::AddCandidates(const std::vector<uint32_t>& values, int before, int64_t target,
+                                  std::vector<Candidate>& candidates) {
+  const int maker = facts_.producer[values[0]];
+  double saved = UnreadResultCost(maker, values, before);
+  int64_t bytes = 0;
+  for (const uint32_t value : values) {
+    saved += ColdReadCost(value, before);
+    bytes += bytes_[value];
+  }
+  std::set<int> chain = {maker};
   while (chain.size() <= kMaxChain) {
     Rematerialization repetition{
-        .target = value, .before = before, .ops = {chain.begin(), chain.end()}, .parts = {}, .substitutes = {}};
+        .targets = values, .before = before, .ops = {chain.begin(), chain.end()}, .parts = {}, .substitutes = {}};
     double cost = AddParts(repetition);
     std::vector<Extension> extensions;
     absl::flat_hash_set<uint32_t> made;            // by the chain
@@ -249,7 +295,7 @@ void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, st
         if (made_originals.contains(OriginalOf(root))) return;  // two copies of one content in one chain
         const int producer = facts_.producer[root];
         const bool may_expand = producer >= 0 && !chain.contains(producer) && IsRepeatable(method_.ops(producer));
-        const std::optional<Extension> extension = Available(root, value, before);
+        const std::optional<Extension> extension = Available(root, values, before);
         if (!extension.has_value()) {
           is_possible = false;
           if (!may_expand) return;
@@ -269,8 +315,10 @@ void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, st
     }
     if (is_possible) {
       const double gain = Gain(repetition, extensions, target);
-      const double net = std::max(cost - ColdReadCost(value, before), cost * kLeastCost);
-      if (gain > 0) candidates.push_back({repetition, gain / net, net});
+      const double net = std::max(cost - saved, cost * kLeastCost);
+      int64_t kept = 0;
+      for (const Extension& extension : extensions) kept += extension.bytes;
+      if (gain > 0) candidates.push_back({repetition, gain / net, net, bytes - kept});
     }
     if (expand < 0) return;
     chain.insert(expand);
@@ -280,7 +328,7 @@ void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, st
 // Finds the parts of expressions that suffice for the repetition. Returns the cost of what is repeated.
 double Recomputation::AddParts(Rematerialization& repetition) {
   double cost = 0;
-  absl::flat_hash_set<uint32_t> read = {repetition.target};
+  absl::flat_hash_set<uint32_t> read(repetition.targets.begin(), repetition.targets.end());
   for (size_t i = repetition.ops.size(); i-- > 0;) {
     const int op = repetition.ops[i];
     std::vector<uint32_t> results;
@@ -315,17 +363,19 @@ const Recomputation::Part& Recomputation::PartOf(int op, const std::vector<uint3
 // saves.
 double Recomputation::Gain(const Rematerialization& repetition, const std::vector<Extension>& extensions,
                            int64_t target) const {
-  const uint32_t value = repetition.target;
-  // The last reader before `before`.
-  int last = facts_.producer[value];
-  for (const int use : facts_.uses[value]) {
-    if (use < repetition.before) last = std::max(last, use);
-  }
-  const auto begin = static_cast<size_t>(step_of_[static_cast<size_t>(last)]) + 1;
   const auto end = static_cast<size_t>(step_of_[static_cast<size_t>(repetition.before)]);
   std::vector<int64_t> change(bytes_at_.size() + 1);
-  change[begin] -= bytes_[value];
-  change[end] += bytes_[value];
+  int64_t dropped = 0;
+  for (const uint32_t value : repetition.targets) {
+    // The last reader before `before`.
+    int last = facts_.producer[value];
+    for (const int use : facts_.uses[value]) {
+      if (use < repetition.before) last = std::max(last, use);
+    }
+    change[static_cast<size_t>(step_of_[static_cast<size_t>(last)]) + 1] -= bytes_[value];
+    change[end] += bytes_[value];
+    dropped += bytes_[value];
+  }
   int64_t kept = 0;  // by extensions
   for (const Extension& extension : extensions) {
     const auto from = static_cast<size_t>(step_of_[static_cast<size_t>(std::max(extension.from, 0))]) + 1;
@@ -342,7 +392,7 @@ double Recomputation::Gain(const Rematerialization& repetition, const std::vecto
     if (sum != 0) gain += excess(bytes_at_[step]) - excess(bytes_at_[step] + sum);
   }
   // The repeated ops run between the reader before `before` and `before` itself.
-  int64_t alive = kept - bytes_[value];
+  int64_t alive = kept - dropped;
   for (const BufferLifetime& buffer : plan_.lifetimes) {
     const bool spans = buffer.first < static_cast<int>(end) && buffer.last >= static_cast<int>(end);
     if (spans) alive += Aligned(buffer.bytes);
@@ -356,7 +406,7 @@ double Recomputation::Gain(const Rematerialization& repetition, const std::vecto
     int64_t dead = 0;
     for (const uint32_t output : RepeatedOpOf(repetition, method_, op).outputs()) {
       alive += bytes_[output];
-      if (output == value) continue;
+      if (std::find(repetition.targets.begin(), repetition.targets.end(), output) != repetition.targets.end()) continue;
       const auto use = last_use.find(output);
       dying.emplace_back(use == last_use.end() ? op : use->second, bytes_[output]);
     }
@@ -367,6 +417,26 @@ double Recomputation::Gain(const Rematerialization& repetition, const std::vecto
     alive -= dead;
   }
   return gain;
+}
+
+// Removes results of an expression that nothing reads any more, not even a view, if it has others and adds nothing up.
+// Returns them.
+std::vector<uint32_t> Recomputation::DropUnreadResults(int op) {
+  const MethodFacts facts(method_);
+  absl::flat_hash_set<uint32_t> operands;
+  for (const Op& reader : method_.ops()) operands.insert(reader.inputs().begin(), reader.inputs().end());
+  std::vector<uint32_t> read, unread;
+  for (const uint32_t output : method_.ops(op).outputs()) {
+    (facts.is_kept[output] || operands.contains(output) ? read : unread).push_back(output);
+  }
+  if (read.empty() || unread.empty()) return {};
+  const ScheduledStep& step = plan_.schedule.steps[static_cast<size_t>(step_of_[static_cast<size_t>(op)])];
+  if (step.op != op) return {};
+  std::optional<RepeatedPart> part = PartFor(read, method_, step, [](uint32_t) { return false; });
+  if (!part.has_value()) return {};
+  *method_.mutable_ops(op) = std::move(part->op);
+  scratch_[static_cast<size_t>(op)] = -1;
+  return unread;
 }
 
 // Applies the repetition, and keeps it if the new plan needs less memory.
@@ -383,6 +453,7 @@ absl::StatusOr<bool> Recomputation::Apply(const Rematerialization& repetition, i
     added_scratch.push_back(is_part ? -1 : scratch[static_cast<size_t>(op.original)]);
   }
   scratch_.insert(scratch_.begin() + repetition.before, added_scratch.begin(), added_scratch.end());
+  const std::vector<uint32_t> unread = DropUnreadResults(facts_.producer[repetition.targets[0]]);
   COTAN_RETURN_IF_ERROR(Measure());
   if (Excess(target) >= excess) {
     method_ = method;
@@ -401,6 +472,10 @@ absl::StatusOr<bool> Recomputation::Apply(const Rematerialization& repetition, i
   for (const auto& [from, to] : copies) {
     original_[to] = OriginalOf(from);
     copies_[OriginalOf(from)].push_back(to);
+  }
+  for (const uint32_t value : unread) {
+    std::vector<uint32_t>& same = copies_[OriginalOf(value)];
+    same.erase(std::find(same.begin(), same.end(), value));
   }
   for (const RepeatedOp& op : added) repeated_ops_ += method_.ops(op.position).has_view() ? 0 : 1;
   return true;

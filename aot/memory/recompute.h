@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "aot/memory/memory_plan.h"
 #include "aot/memory/method_facts.h"
 #include "aot/memory/repeat_ops.h"
@@ -47,8 +48,9 @@ class Recomputation {
   // A way to drop a value.
   struct Candidate {
     Rematerialization repetition;
-    double score = 0;  // byte-steps above the target that are saved, per nanosecond
-    double cost = 0;   // nanoseconds
+    double score = 0;   // byte-steps above the target that are saved, per nanosecond
+    double cost = 0;    // nanoseconds
+    int64_t bytes = 0;  // dropped, less those of values that are kept longer
   };
   // A value that is kept beyond its last reader so that a repeated op can read it.
   struct Extension {
@@ -68,11 +70,15 @@ class Recomputation {
 
   absl::Status Measure();
   std::vector<Candidate> FindCandidates(int64_t target);
-  void AddCandidates(uint32_t value, int before, int64_t target, std::vector<Candidate>& candidates);
-  std::optional<Extension> Available(uint32_t value, uint32_t dropped, int before) const;
+  void AddCandidates(const std::vector<uint32_t>& values, int before, int64_t target,
+                     std::vector<Candidate>& candidates);
+  std::optional<Extension> Available(uint32_t value, absl::Span<const uint32_t> dropped, int before) const;
+  double UnreadResultCost(int op, absl::Span<const uint32_t> dropped, int before);
+  std::vector<uint32_t> DropUnreadResults(int op);
   double Gain(const Rematerialization& repetition, const std::vector<Extension>& extensions, int64_t target) const;
   absl::StatusOr<bool> Apply(const Rematerialization& repetition, int64_t target);
   absl::StatusOr<std::optional<double>> ApplyBest(int64_t target, absl::FunctionRef<bool(const Candidate&)> may_apply);
+  bool HasReliableCost(const Rematerialization& repetition) const;
   double Excess(int64_t target) const;
   int PositionOf(size_t step) const;
   double AddParts(Rematerialization& repetition);

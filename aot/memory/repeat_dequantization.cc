@@ -74,8 +74,9 @@ void RepeatDequantization(Method& method) {
     const std::optional<int> reader = found->LateReader(i);
     if (!reader.has_value()) continue;
     absl::flat_hash_map<uint32_t, uint32_t> copies;
-    RematerializeOps({.target = method.ops(i).outputs(0), .before = *reader, .ops = {i}, .substitutes = {}},
-                     found->facts(), method, copies);
+    RematerializeOps(
+        {.targets = {method.ops(i).outputs(0)}, .before = *reader, .ops = {i}, .parts = {}, .substitutes = {}},
+        found->facts(), method, copies);
     found.emplace(method);  // the copy is one of the ops that follow
   }
 }

@@ -24,8 +24,10 @@ class Rematerializer {
     // Ops before `before` are now in `method_`; CopyOp() copies from there.
     for (const auto& [from, to] : repetition_.substitutes) copied_.emplace(from, to);
     for (const int op : repetition_.ops) CopyOp(op);
-    copied_ = {{repetition_.target, copied_.at(repetition_.target)}};
-    // The substitutes apply to the repeated ops only; later readers use the copy of the target.
+    // The substitutes apply to the repeated ops only; later readers use the copies of the targets.
+    absl::flat_hash_map<uint32_t, uint32_t> targets;
+    for (const uint32_t target : repetition_.targets) targets.emplace(target, copied_.at(target));
+    copied_ = std::move(targets);
     for (int i = repetition_.before; i < old_.size(); ++i) MapOperands(*old_.Mutable(i));
     for (int i = repetition_.before; i < old_.size(); ++i) method_.add_ops()->Swap(old_.Mutable(i));
     return std::move(added_);

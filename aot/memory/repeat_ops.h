@@ -13,12 +13,12 @@
 
 namespace cotan::aot {
 
-// Ops to repeat before op `before`, for all readers of the value `target` from there on. Values are
+// Ops to repeat before op `before`, for all readers of the values `targets` from there on. Values are
 // roots (MethodFacts), not results of views.
 struct Rematerialization {
-  uint32_t target = 0;
+  std::vector<uint32_t> targets;
   int before = 0;
-  std::vector<int> ops;  // to repeat, ascending; the last one computes `target`
+  std::vector<int> ops;  // to repeat, ascending; the last one computes `targets`
   // Parts that are repeated instead of whole ops (RepeatedPart), by op.
   absl::flat_hash_map<int, serialization::Op> parts;
   // Operands of these ops that are replaced by another value of equal content.

@@ -30,8 +30,8 @@ TEST(RepeatOpsTest, LaterReadersAndTheirViewsReadTheCopy) {
   Method& method = m.proto();
   const MethodFacts facts(method);
   absl::flat_hash_map<uint32_t, uint32_t> copies;
-  const auto added =
-      RematerializeOps({.target = y, .before = 3, .ops = {0}, .parts = {}, .substitutes = {}}, facts, method, copies);
+  const auto added = RematerializeOps({.targets = {y}, .before = 3, .ops = {0}, .parts = {}, .substitutes = {}}, facts,
+                                      method, copies);
   ASSERT_EQ(method.ops_size(), 6);
   ASSERT_EQ(added.size(), 2u);  // the op and the view
   EXPECT_EQ(added[0].position, 3);
@@ -58,7 +58,8 @@ TEST(RepeatOpsTest, RepeatedOpsReadWhatStandsForTheirOperands) {
   Method& method = m.proto();
   const MethodFacts facts(method);
   absl::flat_hash_map<uint32_t, uint32_t> copies;
-  RematerializeOps({.target = y, .before = 1, .ops = {0}, .substitutes = {{x, same}}}, facts, method, copies);
+  RematerializeOps({.targets = {y}, .before = 1, .ops = {0}, .parts = {}, .substitutes = {{x, same}}}, facts, method,
+                   copies);
   EXPECT_THAT(method.ops(1).inputs(), ElementsAre(same));
   EXPECT_THAT(method.ops(2).inputs(), ElementsAre(x, copies.at(y)));  // later readers keep their operands
 }

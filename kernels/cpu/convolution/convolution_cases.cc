@@ -14,6 +14,8 @@
 namespace cotan::cpu {
 namespace {
 
+using serialization::Convolution;
+using serialization::Op;
 using testing::DenseLayout;
 using testing::ErrorInUnits;
 using testing::GapsAreUntouched;
@@ -21,8 +23,6 @@ using testing::HostTensor;
 using testing::RandomLayout;
 using testing::RandomTensor;
 using testing::RunOp;
-using serialization::Convolution;
-using serialization::Op;
 
 // Returns the row-major position of [first, second, spatial...] in a tensor of `sizes`.
 int64_t Position(const DimVector& sizes, int64_t first, int64_t second, const DimVector& spatial) {

@@ -27,8 +27,8 @@ struct ConvolutionCase {
 ConvolutionCase RandomConvolutionCase(std::mt19937_64& random);
 
 // Runs the op with one, two and five threads, and expects the same bits.
-void RunConvolution(KernelFactory factory, const serialization::Op& op,
-         const std::vector<testing::HostTensor*>& inputs, testing::HostTensor& output);
+void RunConvolution(KernelFactory factory, const serialization::Op& op, const std::vector<testing::HostTensor*>& inputs,
+                    testing::HostTensor& output);
 
 // Compares the convolution of random operands in random layouts, and both of its gradients, with loops in double.
 void ExpectConvolution(const ConvolutionCase& c, std::mt19937_64& random, bool has_bias, DType dtype = DType::kFloat32);
