@@ -31,7 +31,6 @@
 #include "aot/transforms/place_host_copies.h"
 #include "aot/transforms/pool_index_dtype.h"
 #include "aot/transforms/reorder_gathers.h"
-#include "aot/transforms/simplify_cross_entropy.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "serialization/schema/tensor_type.h"
@@ -162,7 +161,6 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
   PassPipeline pipeline("optimize");
   pipeline.Add("dead_code", EliminateDeadCode)
       .Add("canonicalize_products", CanonicalizeProducts)
-      .Add("cross_entropy", SimplifyCrossEntropy)
       .Add("share_views", ShareViews)
       .Add("pool_index_dtypes", NarrowPoolIndexDTypes)
       .Add("fusion", FuseExpressions)
