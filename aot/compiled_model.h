@@ -23,8 +23,8 @@ struct MethodSummary {
   // Reason why this forward has no backward, although an output requires grad; empty: it has one, or needs none. Its
   // calls are those of inference; a backward through them fails with this text.
   std::string backward_refusal = {};
-  // The memory of the method after rematerialization; set if CompileOptions.max_memory is, or if a smaller budget
-  // needed more memory than a larger one.
+  // The memory of the method after rematerialization; set if CompileOptions.max_memory is, if cheap ops are repeated,
+  // or if a smaller budget needed more memory than a larger one.
   std::optional<MethodMemory> memory = {};
 };
 

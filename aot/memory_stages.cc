@@ -65,13 +65,16 @@ absl::StatusOr<ArtifactFile> ParseInPlace(const CompiledModel& model) {
 }
 
 // Returns whether the memory of the methods is known: sizes have a maximum, and none depends on data.
-absl::StatusOr<bool> HasKnownPeak(const CompiledModel& model) {
-  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ParseInPlace(model));
-  const Artifact& artifact = file.artifact();
+bool HasKnownPeak(const Artifact& artifact) {
   return std::all_of(artifact.symbols().begin(), artifact.symbols().end(),
                      [](const serialization::SymbolProto& symbol) { return symbol.max() < kNoMaximum; }) &&
          std::none_of(artifact.methods().begin(), artifact.methods().end(),
                       [](const serialization::Method& method) { return method.has_continuation(); });
+}
+
+absl::StatusOr<bool> HasKnownPeak(const CompiledModel& model) {
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ParseInPlace(model));
+  return HasKnownPeak(file.artifact());
 }
 
 // Returns whether no method, with its calls replaced, needs more than its limit.
@@ -122,11 +125,9 @@ bool RepeatsCheapOps(const CompileOptions& options) {
 }
 
 absl::StatusOr<CompiledModel> WithCheapOpsRepeated(CompiledModel model, const CompileOptions& options) {
-  COTAN_ASSIGN_OR_RETURN(const bool is_known, HasKnownPeak(model));
-  if (!is_known) return model;
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(model.bytes(), "the model", Calls::kKeep));
   Artifact artifact = file.artifact();
-  if (artifact.blocks_size() > 0) return model;
+  if (artifact.blocks_size() > 0 || !HasKnownPeak(artifact)) return model;
   COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, RepeatCheapOps(*options.memory_target, artifact));
   memory.erase(
       std::remove_if(memory.begin(), memory.end(), [](const MethodMemory& method) { return method.repeated_ops == 0; }),

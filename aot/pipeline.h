@@ -11,10 +11,10 @@
 namespace cotan::aot {
 
 // Compiles a model: at its examples' sizes, or, with dynamic dimensions, at several sizes whose
-// artifacts are unified. Then fits the artifact into max_memory, or into the memory of larger budgets
-// (memory_stages.h). Each compilation at fixed sizes traces the methods, looks the artifact up in the cache, and on a
-// miss lowers, partitions, optimizes and emits each method. Errors are those of CompileModule(), with the sizes if they
-// are not the examples'.
+// artifacts are unified. Then fits the artifact into max_memory, or into the memory of larger budgets, or repeats cheap
+// ops (memory_stages.h). Each compilation at fixed sizes traces the methods, looks the artifact up in the cache, and on
+// a miss lowers, partitions, optimizes and emits each method. Errors are those of CompileModule(), with the sizes if
+// they are not the examples'.
 absl::StatusOr<CompiledModel> Compile(const ModelSource& source);
 
 }  // namespace cotan::aot

@@ -20,7 +20,8 @@ constexpr double kBytesPerNs = 75;
 constexpr double kNsPerAddition = 0.01;  // per element
 constexpr double kNsPerCall = 200;
 
-// Returns the rough cost of a function in additions of f32.
+// Returns the rough cost of a function in additions of f32. They are cheaper here than in the estimate of a kernel's
+// plan, which counts time per thread: only ratios to products matter.
 double AdditionsOf(serialization::ScalarFn fn) {
   switch (ExprCostOf(fn)) {
     case ExprCost::kAddition:

@@ -229,12 +229,18 @@ std::optional<Recomputation::Extension> Recomputation::Available(uint32_t value,
   return best;
 }
 
-// Returns the nanoseconds that op `at` waits for a value that is not in cache any more.
-double Recomputation::ColdReadCost(uint32_t value, int at) const {
+// Returns the last op before op `at` that reads the value, or the one that computes it.
+int Recomputation::LastAccess(uint32_t value, int at) const {
   int last = facts_.producer[value];
   for (const int use : facts_.uses[value]) {
     if (use < at) last = std::max(last, use);
   }
+  return last;
+}
+
+// Returns the nanoseconds that op `at` waits for a value that is not in cache any more.
+double Recomputation::ColdReadCost(uint32_t value, int at) const {
+  const int last = LastAccess(value, at);
   const int64_t since = touched_[static_cast<size_t>(at)] - touched_[static_cast<size_t>(std::max(last, 0))];
   return std::min(since, plan_.arena_bytes) > kCacheBytes ? static_cast<double>(bytes_[value]) / kColdBytesPerNs : 0;
 }
@@ -367,11 +373,7 @@ double Recomputation::Gain(const Rematerialization& repetition, const std::vecto
   std::vector<int64_t> change(bytes_at_.size() + 1);
   int64_t dropped = 0;
   for (const uint32_t value : repetition.targets) {
-    // The last reader before `before`.
-    int last = facts_.producer[value];
-    for (const int use : facts_.uses[value]) {
-      if (use < repetition.before) last = std::max(last, use);
-    }
+    const int last = LastAccess(value, repetition.before);
     change[static_cast<size_t>(step_of_[static_cast<size_t>(last)]) + 1] -= bytes_[value];
     change[end] += bytes_[value];
     dropped += bytes_[value];

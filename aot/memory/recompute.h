@@ -83,6 +83,7 @@ class Recomputation {
   int PositionOf(size_t step) const;
   double AddParts(Rematerialization& repetition);
   const Part& PartOf(int op, const std::vector<uint32_t>& results);
+  int LastAccess(uint32_t value, int at) const;
   double ColdReadCost(uint32_t value, int at) const;
   bool IsReadSoon(uint32_t value, int at) const;
   uint32_t OriginalOf(uint32_t value) const { return original_[value]; }

@@ -13,7 +13,6 @@
 #include "kernels/cpu/convolution/convolution_cases.h"
 #include "kernels/testing/host_tensor.h"
 #include "kernels/testing/random_case.h"
-#include "testing/tolerance.h"
 
 namespace cotan::cpu {
 namespace {
@@ -21,10 +20,7 @@ namespace {
 using serialization::Convolution;
 using serialization::Op;
 using testing::DenseLayout;
-using testing::ErrorInUnits;
-using testing::GapsAreUntouched;
 using testing::HostTensor;
-using testing::RandomLayout;
 using testing::RandomTensor;
 using testing::RunOp;
 using testing::TestSeed;

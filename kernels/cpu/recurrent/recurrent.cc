@@ -334,7 +334,12 @@ class RecurrentBackwardKernel final : public Kernel {
         weight_column_(request.inputs[2].layout.strides[1]) {
     for (const TensorSpec& spec : request.inputs) inputs_.push_back(RowsOf(spec));
     for (const TensorSpec& spec : request.outputs) outputs_.push_back(RowsOf(spec));
-    for (const int64_t depth : Depths()) packed_ += PackedSize<T>(depth, geometry_.hidden);
+    if (kCell == kGru) {
+      depths_ = {2 * geometry_.hidden, geometry_.hidden};
+    } else {
+      depths_ = {GatesOf(kCell) * geometry_.hidden};
+    }
+    for (const int64_t depth : depths_) packed_ += PackedSize<T>(depth, geometry_.hidden);
     worker_size_ = geometry_.chunk * geometry_.hidden * (kCell == kLstm ? 2 : 1);
     scratch_bytes_ = static_cast<size_t>(packed_ + geometry_.threads * worker_size_) * sizeof(T);
   }
@@ -365,14 +370,8 @@ class RecurrentBackwardKernel final : public Kernel {
   }
 
  private:
-  // Rows of the weight that are packed as one matrix; see MultiplySlopes().
-  std::vector<int64_t> Depths() const {
-    if (kCell == kGru) return {2 * geometry_.hidden, geometry_.hidden};
-    return {GatesOf(kCell) * geometry_.hidden};
-  }
-
   void PackWeight(const T* weight, T* panels) const {
-    for (const int64_t depth : Depths()) {
+    for (const int64_t depth : depths_) {
       Pack(weight, inputs_[2].row, weight_column_, depth, geometry_.hidden, panels);
       weight += depth * inputs_[2].row;
       panels += PackedSize<T>(depth, geometry_.hidden);
@@ -382,8 +381,9 @@ class RecurrentBackwardKernel final : public Kernel {
   const Geometry geometry_;
   std::vector<Rows> inputs_, outputs_;
   const int64_t weight_column_;
-  int64_t packed_ = 0;       // elements
-  int64_t worker_size_ = 0;  // elements
+  std::vector<int64_t> depths_;  // rows of the weight that are packed as one matrix; see MultiplySlopes()
+  int64_t packed_ = 0;           // elements
+  int64_t worker_size_ = 0;      // elements
 };
 
 template <template <typename, Cell> class K, typename T>
