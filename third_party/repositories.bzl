@@ -61,6 +61,12 @@ def cotan_libraries():
         headers = ["eigen3"],
     )
     system_library(
+        name = "xbyak",
+        build_file = Label("//third_party/xbyak:system.BUILD"),
+        debian_package = "libxbyak-dev",
+        headers = ["xbyak"],
+    )
+    system_library(
         name = "libzip",
         build_file = Label("//third_party/libzip:system.BUILD"),
         debian_package = "libzip-dev",
