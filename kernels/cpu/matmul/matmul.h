@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Matrix products of f32, bf16 and f16 by oneDNN, of f32 also by avx512_gemm.h.
+// Matrix products of f32, bf16 and f16 by oneDNN, also by avx512_gemm.h (f32) and avx512_bf16_gemm.h.
 #ifndef COTAN_KERNELS_CPU_MATMUL_MATMUL_H_
 #define COTAN_KERNELS_CPU_MATMUL_MATMUL_H_
 
