@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/expr/plan_analysis.h"
 #include "kernels/cpu/expr/plan_chains.h"
+#include "kernels/cpu/expr/plan_loops.h"
 #include "kernels/cpu/expr/plan_outputs.h"
 #include "kernels/cpu/expr/plan_slots.h"
 #include "kernels/cpu/expr/stream.h"
@@ -44,6 +45,14 @@ class Compiler {
     EmitUnitSteps(-1, plan_.unit_start);
     for (int p = 0; p < a_.num_phases; ++p) EmitPhase(p);
     if (!status_.ok()) return status_;
+    if (ops_.generate != nullptr) GenerateCode(plan_, plan_slots_, ops_);
+    if (ops_.generate == nullptr) {
+      for (Phase& phase : plan_.phases) phase.whole_tile_steps = phase.steps;
+    }
+    for (Phase& phase : plan_.phases) {
+      if (ops_.chain != nullptr) MakeChains(plan_, phase.steps);
+      if (ops_.chain != nullptr) MakeChains(plan_, phase.whole_tile_steps);
+    }
     return std::move(plan_);
   }
 
@@ -230,6 +239,9 @@ class Compiler {
     // The first operand that may be a scalar is passed as one, if the function has that form.
     int scalars = 0;
     const DType dtype = WorkDType(i);
+    step.function = n.fn;
+    step.dtype = dtype;
+    step.result_dtype = RegisterDType(n.dtype);
     for (int k = 0; k < Arity(i) && n.fn != FN_CAST && scalars == 0; ++k) {
       if (MayBeScalar(OperandOf(i, k), context) && ops_.find(n.fn, dtype, 1 << k) != nullptr) scalars = 1 << k;
     }
@@ -243,7 +255,6 @@ class Compiler {
     } else {
       step.fn = ops_.find(n.fn, dtype, scalars);
       step.scalars = static_cast<uint8_t>(scalars);
-      if (dtype == DType::kFloat32) step.f32_fn = n.fn;
       if (step.fn == nullptr) {
         status_ = absl::UnimplementedError(
             absl::StrCat("expr: function ", ExprFnName(n.fn), " does not support dtype ", DTypeName(dtype)));
@@ -256,7 +267,7 @@ class Compiler {
     }
     if (round != nullptr) {
       step.fn = round;
-      step.f32_fn = SCALAR_FN_UNSPECIFIED;
+      step.function = SCALAR_FN_UNSPECIFIED;
       step.scalars = 0;
       step.bfloat16 = n.dtype == DType::kBFloat16;
       steps.push_back(step);
@@ -272,6 +283,12 @@ class Compiler {
     SetStrides(step, unit);
     if (!unit && IsDenseBFloat16(step.operand, request_.outputs[output].dtype)) {
       step.bfloat16 = true;
+      step.out = MemorySlot(step.operand);
+    }
+    const DType dtype = request_.outputs[output].dtype;
+    const bool is_plain = dtype == DType::kFloat32 || dtype == DType::kBool;
+    if (!unit && is_plain && ops_.generate != nullptr && a_.TileIsDense(step.operand)) {
+      step.is_dense = true;
       step.out = MemorySlot(step.operand);
     }
     return step;
@@ -390,7 +407,6 @@ class Compiler {
       phase_->steps.push_back(StoreStep(k, OperandSlot(a_.stored[k], Context::kTile, false, &scalar), /*unit=*/false));
     }
     EmitStreams();
-    if (ops_.chain != nullptr) MakeChains(plan_, phase_->steps);
     for (const auto& [i, slot] : live_) plan_slots_.GiveRegister(slot, node(i).dtype);
     live_.clear();
     EmitUnitSteps(p, phase_->finish);
@@ -413,7 +429,9 @@ class Compiler {
     } else if (value.kept && first) {
       slots(i).main = plan_slots_.AddKept(n.dtype, std::max<int64_t>(a_.tiling.chunks, 1));
     } else {
-      slots(i).main = plan_slots_.TakeRegister(n.dtype);
+      // Loads get registers that no earlier step uses, so that they can come first.
+      const bool is_first = value.operand >= 0 && ops_.generate != nullptr;
+      slots(i).main = is_first ? plan_slots_.AddRegister(n.dtype) : plan_slots_.TakeRegister(n.dtype);
       live_.push_back({i, slots(i).main});
     }
     if (value.operand >= 0) {
@@ -445,7 +463,9 @@ class Compiler {
   void EmitReduction(int i) {
     const ExprNode& n = node(i);
     Reduction reduction;
-    reduction.fns = ops_.find_reduce(n.fn, RegisterDType(n.dtype));
+    reduction.function = n.fn;
+    reduction.dtype = RegisterDType(n.dtype);
+    reduction.fns = ops_.find_reduce(n.fn, reduction.dtype);
     slots(i).main = plan_slots_.AddUnit(n.dtype);
     reduction.out = static_cast<uint16_t>(slots(i).main);
     reduction.total_offset = plan_.total_bytes;

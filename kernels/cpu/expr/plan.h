@@ -26,12 +26,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/api/expr_program.h"
 #include "kernels/api/kernel.h"
 #include "kernels/cpu/expr/geometry.h"
+#include "kernels/cpu/expr/tile_loop.h"
 #include "kernels/cpu/expr/tile_ops.h"
 
 namespace cotan::cpu::expr {
@@ -76,33 +78,45 @@ struct Step {
     kSpread,       // out[r, c] = in[0][r * row_stride + c * col_stride]
     kReduce,       // reduction `index` accumulates in[0]
     kSumProducts,  // reduction `index` accumulates in[0] * in[1]
+    kFinishRows,   // reduction `index` accumulates in[0], a vector of generated code per row
     kRandom,       // out = draws at positions of `operand`, state in op input `index`
     kIota,         // out = positions of `operand`
     kChain,        // runs Plan::chain_ops from `index` on, `count` of them
+    kCode,         // runs `code`, on whole tiles only
   };
   Kind kind = Kind::kCompute;
-  DType dtype = DType::kUndefined;  // kIota
+  DType dtype = DType::kUndefined;         // kIota; kCompute: of the operands (of a select, its branches)
+  DType result_dtype = DType::kUndefined;  // kCompute: of a cast
   uint16_t out = 0;
   std::array<uint16_t, 3> in = {0, 0, 0};
   int operand = 0;
   int index = 0;
   int count = 0;
-  // kCompute of f32: what fn computes; bit k of `scalars` is set if operand k is one element for all.
-  serialization::ScalarFn f32_fn = serialization::SCALAR_FN_UNSPECIFIED;
+  // kCompute: what fn computes, unless it rounds; bit k of `scalars` is set if operand k is one element for all.
+  serialization::ScalarFn function = serialization::SCALAR_FN_UNSPECIFIED;
   Contraction contraction = Contraction::kNone;
   uint8_t scalars = 0;
   // kLoad: in[0] is the memory, a dense tile of bf16; kStore: `out` is; kCompute: rounds to bf16.
   bool bfloat16 = false;
+  bool is_dense = false;  // kStore of f32 or bools: `out` is the memory, a dense tile
   TileFn fn = nullptr;
   CopyFn copy = nullptr;
+  TileCodeFn code = nullptr;
   int64_t row_stride = 0;
   int64_t col_stride = 0;
   uint64_t slice = 0;        // kRandom: first block, relative to the state's offset
   int64_t state_stride = 0;  // kRandom: elements between seed and offset
 };
 
+// Returns the function of a step if it is one of f32, otherwise SCALAR_FN_UNSPECIFIED.
+inline serialization::ScalarFn F32FunctionOf(const Step& step) {
+  return step.dtype == DType::kFloat32 ? step.function : serialization::SCALAR_FN_UNSPECIFIED;
+}
+
 // A reduction, its result and its accumulator.
 struct Reduction {
+  serialization::ScalarFn function = serialization::SCALAR_FN_UNSPECIFIED;
+  DType dtype = DType::kUndefined;  // of the registers
   ReduceFns fns;
   uint16_t out = 0;          // a unit slot
   int64_t total_offset = 0;  // byte offset in the totals of a unit
@@ -113,7 +127,8 @@ struct Reduction {
 struct Phase {
   std::vector<Step> start;
   std::vector<Step> steps;
-  std::vector<int> reductions;  // indexes into Plan::reductions
+  std::vector<Step> whole_tile_steps;  // the same for whole tiles, with generated code
+  std::vector<int> reductions;         // indexes into Plan::reductions
   std::vector<Step> finish;
 };
 
@@ -132,7 +147,8 @@ struct Plan {
   std::vector<Step> unit_start;
   std::vector<Phase> phases;
   std::vector<Reduction> reductions;
-  std::vector<ChainOp> chain_ops;  // of all steps of kind kChain
+  std::vector<ChainOp> chain_ops;        // of all steps of kind kChain
+  std::shared_ptr<const TileCode> code;  // of steps of kind kCode; null if there is no generator
   // True if the operands do not fit in the caches. Chains then prefetch them.
   bool exceeds_caches = false;
   // True if outputs may be written past the caches, because `exceeds_caches` and the processor has such stores, which

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "kernels/cpu/expr/plan_steps.h"
 #include "kernels/cpu/expr/tile_ops.h"
 
 namespace cotan::cpu::expr {
@@ -83,41 +84,8 @@ ChainFn UnaryFormOf(ScalarFn fn) {
 bool CanChain(const Step& step) {
   if (step.bfloat16) return true;
   if (step.kind != Step::Kind::kCompute) return false;
-  if (step.contraction != Contraction::kNone || step.f32_fn == FN_SELECT) return true;
-  return UnaryFormOf(step.f32_fn) != ChainFn::kNone || BinaryFormOf(step.f32_fn).fn != ChainFn::kNone;
-}
-
-bool Reads(const Step& step, int slot) {
-  switch (step.kind) {
-    case Step::Kind::kCompute:  // of fewer operands, the others may be any slot: it is stored needlessly then
-      return step.in[0] == slot || step.in[1] == slot || step.in[2] == slot;
-    case Step::Kind::kSumProducts:
-      return step.in[0] == slot || step.in[1] == slot;
-    case Step::Kind::kStore:
-    case Step::Kind::kStream:
-    case Step::Kind::kSpread:
-    case Step::Kind::kReduce:
-      return step.in[0] == slot;
-    case Step::Kind::kLoad:
-    case Step::Kind::kRandom:
-    case Step::Kind::kIota:
-    case Step::Kind::kChain:  // replaces steps that are before those in question
-      return false;
-  }
-  return true;
-}
-
-bool Writes(const Step& step, int slot) {
-  switch (step.kind) {
-    case Step::Kind::kCompute:
-    case Step::Kind::kLoad:
-    case Step::Kind::kSpread:
-    case Step::Kind::kRandom:
-    case Step::Kind::kIota:
-      return step.out == slot;
-    default:
-      return false;
-  }
+  if (step.contraction != Contraction::kNone || F32FunctionOf(step) == FN_SELECT) return true;
+  return UnaryFormOf(F32FunctionOf(step)) != ChainFn::kNone || BinaryFormOf(F32FunctionOf(step)).fn != ChainFn::kNone;
 }
 
 // Translates a run of steps to operations.
@@ -163,14 +131,7 @@ class ChainBuilder {
     return {step.in[static_cast<size_t>(k)], (step.scalars & (1 << k)) != 0};
   }
 
-  // Returns the first step in [first, last) that reads `slot` before one writes it; `last` if there is none.
-  size_t NextRead(int slot, size_t first, size_t last) const {
-    for (size_t k = first; k < last; ++k) {
-      if (Reads(steps_[k], slot)) return k;
-      if (Writes(steps_[k], slot)) return last;
-    }
-    return last;
-  }
+  size_t NextRead(int slot, size_t first, size_t last) const { return expr::NextRead(steps_, slot, first, last); }
 
   bool InAccumulator(const Operand& x) const { return !x.scalar && x.slot == accumulated_; }
 
@@ -268,14 +229,14 @@ class ChainBuilder {
       return SetValue(step.out);
     }
     if (step.contraction != Contraction::kNone) return AddContraction(step);
-    if (step.f32_fn == FN_SELECT) return AddSelect(step);
+    if (F32FunctionOf(step) == FN_SELECT) return AddSelect(step);
     const Operand a = OperandOf(step, 0);
-    if (const ChainFn unary = UnaryFormOf(step.f32_fn); unary != ChainFn::kNone) {
+    if (const ChainFn unary = UnaryFormOf(F32FunctionOf(step)); unary != ChainFn::kNone) {
       Take(a, {});
       AddOp(unary);
       return SetValue(step.out);
     }
-    const BinaryForm form = BinaryFormOf(step.f32_fn);
+    const BinaryForm form = BinaryFormOf(F32FunctionOf(step));
     if (form.compares) return AddComparison(step, form);
     AddBinary(form, a, OperandOf(step, 1), {});
     SetValue(step.out);
@@ -353,7 +314,7 @@ bool IsWorthChaining(const std::vector<Step>& steps, size_t begin, size_t end) {
   if (std::none_of(first, last, [](const Step& step) { return step.kind == Step::Kind::kCompute; })) return false;
   if (end - begin >= 4) return true;
   return std::any_of(first, last, [](const Step& step) {
-    const ScalarFn fn = step.f32_fn;
+    const ScalarFn fn = F32FunctionOf(step);
     const bool plain = fn == FN_ADD || fn == FN_SUB || fn == FN_MUL;
     return step.contraction == Contraction::kNone && !plain;
   });

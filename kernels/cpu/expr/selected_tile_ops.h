@@ -122,16 +122,8 @@ TileOps SelectedTileOps(const char* name) {
   using L = Lookup<Selection>;
   void (*random)(float*, const RandomRequest&) = nullptr;
   if constexpr (Selection::kRandom) random = Random;
-  return {name,
-          L::FindFunction,
-          L::FindProduct,
-          L::FindConversion,
-          L::FindRounding,
-          L::FindLoading,
-          L::FindStoring,
-          L::FindReduction,
-          random,
-          nullptr};
+  return {name,           L::FindFunction,  L::FindProduct, L::FindConversion, L::FindRounding, L::FindLoading,
+          L::FindStoring, L::FindReduction, random,         nullptr,           nullptr};
 }
 
 }  // namespace

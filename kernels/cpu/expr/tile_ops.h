@@ -9,12 +9,16 @@
 #define COTAN_KERNELS_CPU_EXPR_TILE_OPS_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "serialization/schema/expr.pb.h"
 
 namespace cotan::cpu::expr {
+
+struct TileCode;
+struct TileLoop;
 
 // Computes out[i] = f(a[i], b[i], c[i]) for i < n. `out` may equal an operand; operands that the function
 // does not have are ignored.
@@ -155,6 +159,9 @@ struct TileOps {
   // bits that `find` gives for the function. Slots may share memory if they begin at the same element. Null if
   // there are no chains.
   void (*chain)(const ChainOp* ops, int64_t num_ops, char* const* slots, int64_t n);
+  // Generates code for loops: GenerateTileCode(). Null if there is no generator.
+  std::shared_ptr<const TileCode> (*generate)(absl::Span<const TileLoop> loops,
+                                              absl::Span<const int64_t> register_offsets);
 };
 
 // Returns the best version that this processor supports. Thread-safe.

@@ -458,7 +458,7 @@ constexpr TileFn Find(ScalarFn fn, DType dtype, int scalars) {
 }
 
 [[maybe_unused]] TileOps MakeTileOps(const char* name) {
-  return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random, Chain};
+  return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random, Chain, nullptr};
 }
 
 }  // namespace

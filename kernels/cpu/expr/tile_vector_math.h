@@ -4,10 +4,8 @@
 // comparison and a choice, they use the processor's minimum and maximum, and its scaling by a power of two.
 // All have internal linkage; tile_ops_impl.h gives the reason.
 //
-// The polynomial coefficients are minimax fits of this project. The methods and the other constants are those
-// of Cephes (single/expf.c, logf.c; cmath/exp.c) and fdlibm (s_log1p.c). tile_ops_test.cc
-// (TranscendentalsAreAccurate) sweeps these ranges and requires an error of at most 4 units in the last
-// place:
+// The methods are those of Cephes (single/expf.c, logf.c; cmath/exp.c) and fdlibm (s_log1p.c). tile_ops_test.cc
+// (TranscendentalsAreAccurate) sweeps these ranges and requires an error of at most 4 units in the last place:
 //
 //   exp, expm1   [-87, 88.7]
 //   log          [0, 1e6]
@@ -26,6 +24,7 @@
 
 #include "kernels/cpu/expr/tile_lanes.h"
 #include "kernels/cpu/expr/tile_math.h"
+#include "kernels/cpu/expr/vector_constants.h"
 
 namespace cotan::cpu::expr {
 namespace {
@@ -33,13 +32,6 @@ namespace {
 using FloatVector = VectorOf<float>::Type;
 using IntVector = VectorOf<int32_t>::Type;
 constexpr int64_t kFloatLanes = VectorOf<float>::kLanes;
-
-// Adding this rounds to the nearest integer, which is then in the low bits.
-constexpr float kRoundMagic = 12582912.0f;  // 1.5 * 2^23
-constexpr float kLog2E = 1.44269504088896341f;
-// ln 2 in two parts: C1 and C2 of Cephes (cmath/exp.c).
-constexpr float kLn2High = 0.693145751953125f;  // 16 bits: products with small integers are exact
-constexpr float kLn2Low = 1.42860682030941723e-6f;
 
 [[gnu::always_inline]] inline IntVector BitsOf(FloatVector x) { return reinterpret_cast<IntVector>(x); }
 [[gnu::always_inline]] inline FloatVector FloatOf(IntVector bits) { return reinterpret_cast<FloatVector>(bits); }
@@ -164,10 +156,11 @@ typedef uint16_t HalfVector __attribute__((vector_size(kFloatLanes * 2)));
 }
 
 // Returns the polynomial with these coefficients, the highest power first.
-[[gnu::always_inline]] inline FloatVector Polynomial(FloatVector, FloatVector sum) { return sum; }
-template <typename... Rest>
-[[gnu::always_inline]] inline FloatVector Polynomial(FloatVector x, FloatVector sum, float next, Rest... rest) {
-  return Polynomial(x, sum * x + next, rest...);
+template <size_t kSize>
+[[gnu::always_inline]] inline FloatVector Polynomial(FloatVector x, const float (&coefficients)[kSize]) {
+  FloatVector sum = SplatFloat(coefficients[0]);
+  for (size_t k = 1; k < kSize; ++k) sum = sum * x + coefficients[k];
+  return sum;
 }
 
 // x = n ln 2 + r with |r| <= ln 2 / 2, up to rounding; `shifted` is n + kRoundMagic.
@@ -186,8 +179,7 @@ struct ExpReduction {
 
 // Returns exp(r) - 1 for |r| <= ln 2 / 2: r + r^2 p(r), p of degree 5.
 [[gnu::always_inline]] inline FloatVector Expm1Near0(FloatVector r) {
-  const FloatVector p = Polynomial(r, SplatFloat(0.000199120411701f), 0.00139412112861f, 0.00833327695063f,
-                                   0.0416663519001f, 0.166666668003f, 0.500000004721f);
+  const FloatVector p = Polynomial(r, kExpPolynomial);
   return r * r * p + r;
 }
 
@@ -222,9 +214,7 @@ struct ExpReduction {
   const IntVector exponent = (bits - 0x3f3504f3) >> 23;  // mantissa in [sqrt(1/2), sqrt(2))
   const FloatVector t = FloatOf(bits - (exponent << 23)) - 1.0f;
   const FloatVector n = __builtin_convertvector(small ? exponent - 23 : exponent, FloatVector);
-  const FloatVector p =
-      Polynomial(t, SplatFloat(0.069150755451f), -0.11789659256f, 0.118730291194f, -0.12384377364f, 0.142186545839f,
-                 -0.166692490249f, 0.200022267319f, -0.249999866341f, 0.33333310438f);
+  const FloatVector p = Polynomial(t, kLogPolynomial);
   const FloatVector square = t * t;
   FloatVector y = square * t * p + n * kLn2Low - 0.5f * square;
   y = (y + t) + n * kLn2High;
@@ -255,10 +245,8 @@ struct ExpReduction {
 [[gnu::always_inline]] inline FloatVector Erf(FloatVector x) {
   const FloatVector t = AtLeast(-4.0f, AtMost(4.0f, x));
   const FloatVector square = t * t;
-  const FloatVector p = Polynomial(square, SplatFloat(1.98668344e-06f), 0.000284542132f, 0.00388288247f, 0.0531003023f,
-                                   0.19353627f, 1.12837914f);
-  const FloatVector q =
-      Polynomial(square, SplatFloat(3.7417883e-05f), 0.00118543353f, 0.0152063463f, 0.115346111f, 0.504849613f, 1.0f);
+  const FloatVector p = Polynomial(square, kErfNumerator);
+  const FloatVector q = Polynomial(square, kErfDenominator);
   return AtLeast(-1.0f, AtMost(1.0f, t * p / q));
 }
 

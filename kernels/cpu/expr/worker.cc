@@ -128,7 +128,7 @@ void Worker::RunPhase(const Phase& phase, int64_t begin, int64_t end, char* tota
   Execute(phase.start, whole);
   for (int64_t chunk = begin; chunk < end; ++chunk) {
     EnterChunk(chunk);
-    Execute(phase.steps, extent_);
+    Execute(IsWholeTile() ? phase.whole_tile_steps : phase.steps, extent_);
   }
 }
 
@@ -245,6 +245,9 @@ void Worker::Execute(const std::vector<Step>& steps, const Extent& extent) {
       case Step::Kind::kCompute:
         step.fn(slots_[step.out], slots_[step.in[0]], slots_[step.in[1]], slots_[step.in[2]], count);
         break;
+      case Step::Kind::kCode:
+        step.code(slots_, registers_, totals_);
+        break;
       case Step::Kind::kChain:
         ops_.chain(plan_.chain_ops.data() + step.index, step.count, slots_, count);
         break;
@@ -272,6 +275,8 @@ void Worker::ExecuteRare(const Step& step, const Extent& extent) {
       return Reduce(step, extent);
     case Step::Kind::kSumProducts:
       return SumProducts(step, extent);
+    case Step::Kind::kFinishRows:
+      return Reduce(step, {extent.rows, kCodeLanes});
     case Step::Kind::kStream:
       if (streams_) {
         StreamBytes(OperandAddress(step.operand), slots_[step.in[0]],
@@ -284,6 +289,7 @@ void Worker::ExecuteRare(const Step& step, const Extent& extent) {
       return WriteIota(step, slots_[step.out], extent.rows, extent.cols, offsets_[static_cast<size_t>(step.operand)]);
     case Step::Kind::kCompute:
     case Step::Kind::kChain:
+    case Step::Kind::kCode:
     case Step::Kind::kLoad:
     case Step::Kind::kStore:
     case Step::Kind::kSpread:

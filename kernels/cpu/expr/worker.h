@@ -70,6 +70,7 @@ class Worker {
             Cursor& cursor);
   void SetExtent(const Tiling::Loop& loop, int64_t at);
   Extent UnitExtent() const;
+  bool IsWholeTile() const { return extent_.rows == plan_.tiling.row_block && extent_.cols == plan_.tiling.col_block; }
   void EnterChunk(int64_t chunk);
   void MoveMemorySlots();
   char* OperandAddress(int operand) const {

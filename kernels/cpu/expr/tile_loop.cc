@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cpu/expr/tile_loop.h"
+
+namespace cotan::cpu::expr {
+
+int64_t StackedRows(int64_t rows, int64_t cols) {
+  int64_t stacked = 1;
+  while (stacked * cols < 4 * kCodeLanes) stacked *= 2;
+  while (stacked > rows) stacked /= 2;
+  return stacked;
+}
+
+bool CanReduceColumns(int64_t rows, int64_t cols) {
+  return cols % kCodeLanes == 0 && rows % StackedRows(rows, cols) == 0;
+}
+
+bool CanReduceRows(int64_t cols) { return cols % kCodeLanes == 0; }
+
+}  // namespace cotan::cpu::expr
