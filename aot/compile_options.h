@@ -160,10 +160,10 @@ struct CompileOptions {
   // 0.75, 0.5 and 0.25 (docs/memory.md); for that the model is compiled with these budgets, too. The forward may then
   // save less, or in the last resort more, than the budget says. Unset: a smaller budget only saves less.
   std::optional<MemoryTarget> memory_target = {};
-  // If true, and memory_target is set but not max_memory: values of a method are computed again where that saves much
-  // of its memory on this target for little time, as normalized values beside their kept means (docs/memory.md).
-  // Results have the same bits. No effect on programs for CUDA, on models with blocks, and if sizes have no maximum or
-  // depend on data.
+  // If true, and memory_target or max_memory is set: values of a method are computed again where that saves much of its
+  // memory on this target for little time, as normalized values beside their kept means (docs/memory.md); with
+  // max_memory, if less time is then added in all. Results have the same bits. No effect on programs for CUDA, on
+  // models with blocks unless max_memory is set, and if sizes have no maximum or depend on data.
   bool repeat_cheap_ops = true;
   // Overrides the partitioner for single values of "forward". With a policy, the cache is neither
   // read nor written, because a function cannot be part of a cache key.

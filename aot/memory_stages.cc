@@ -113,9 +113,12 @@ absl::StatusOr<CompiledModel> WithoutHigherPeak(const CompiledModel& larger, con
 
 }  // namespace
 
-absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, const MemoryLimit& limit) {
+absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, const CompileOptions& options) {
+  const MemoryLimit& limit = *options.max_memory;
+  const bool repeat_cheap_ops = options.repeat_cheap_ops && options.target == CompileTarget::kCpu;
   std::string file = model.bytes();
-  COTAN_ASSIGN_OR_RETURN(const std::vector<MethodMemory> memory, FitFileIntoMemory(limit.bytes, limit.target, file));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<MethodMemory> memory,
+                         FitFileIntoMemory(limit.bytes, limit.target, repeat_cheap_ops, file));
   return CompiledModel(std::move(file), WithMemory(model.methods(), memory), model.cache(), model.inlined_blocks());
 }
 

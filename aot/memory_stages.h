@@ -11,8 +11,8 @@
 
 namespace cotan::aot {
 
-// Fits a compiled model into the limit. Errors of FitFileIntoMemory().
-absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, const MemoryLimit& limit);
+// Fits a compiled model into options.max_memory. Errors of FitFileIntoMemory().
+absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, const CompileOptions& options);
 
 // Repeats ops of a complete artifact where that saves much memory of options.memory_target for little time
 // (aot::RepeatCheapOps()). The model itself is returned if nothing is repeated, if sizes have no maximum or depend on

@@ -405,7 +405,7 @@ absl::StatusOr<CompiledModel> CompileOnce(const ModelSource& source, const Compi
     compiled = CompileDynamic(source, options, shapes, data);
   }
   // After the cache, which stores artifacts without a limit.
-  if (compiled.ok() && options.max_memory.has_value()) compiled = FitModelIntoMemory(*compiled, *options.max_memory);
+  if (compiled.ok() && options.max_memory.has_value()) compiled = FitModelIntoMemory(*compiled, options);
   if (compiled.ok() && repeats_cheap_ops) compiled = WithCheapOpsRepeated(*std::move(compiled), options);
   // At fixed sizes without a limit, the repeats have been outlined.
   const bool is_rewritten = !shapes.symbols.empty() || options.max_memory.has_value() || repeats_cheap_ops;

@@ -48,30 +48,75 @@ absl::StatusOr<MemoryPlanner> PlannerFor(const Artifact& artifact, const MemoryT
   return MemoryPlanner(artifact, std::move(sizes), target);
 }
 
-// Tries the limit directly, and if that fails decreases the target in small steps, which reaches
-// smaller sizes.
-absl::StatusOr<MethodMemory> FitMethod(int64_t limit, const MemoryPlanner& planner, Method& method) {
-  const Method original = method;
-  COTAN_ASSIGN_OR_RETURN(Recomputation direct, Recomputation::Start(method, planner));
-  MethodMemory memory{method.name(), direct.arena_bytes(), 0, 0, 0};
-  COTAN_ASSIGN_OR_RETURN(const bool fits, direct.FitBudget(limit));
-  memory.after = direct.arena_bytes();
-  memory.repeated_ops = direct.repeated_ops();
-  if (fits) return memory;
+// A method that was rewritten, and what that adds to its time.
+struct Fitted {
+  Method method;
+  int64_t arena_bytes = 0;
+  int repeated_ops = 0;
+  double added_ns = 0;
+  bool fits = false;
+};
 
-  Method stepwise = original;
-  COTAN_ASSIGN_OR_RETURN(Recomputation gradual, Recomputation::Start(stepwise, planner));
+// Fits `start` into the limit directly.
+absl::StatusOr<Fitted> FitDirectly(int64_t limit, const MemoryPlanner& planner, const Method& start) {
+  Fitted fitted = {.method = start};
+  COTAN_ASSIGN_OR_RETURN(Recomputation search, Recomputation::Start(fitted.method, planner));
+  COTAN_ASSIGN_OR_RETURN(fitted.fits, search.FitBudget(limit));
+  fitted.arena_bytes = search.arena_bytes();
+  fitted.repeated_ops = search.repeated_ops();
+  fitted.added_ns = search.added_ns();
+  return fitted;
+}
+
+// Repeats what is cheap, and then what the limit still needs.
+absl::StatusOr<Fitted> FitAfterCheapOps(int64_t limit, const MemoryPlanner& planner, const Method& start) {
+  Method cheap = start;
+  COTAN_ASSIGN_OR_RETURN(Recomputation search, Recomputation::Start(cheap, planner));
+  COTAN_RETURN_IF_ERROR(search.RepeatCheapOps());
+  COTAN_ASSIGN_OR_RETURN(Fitted fitted, FitDirectly(limit, planner, cheap));
+  // Cheap ops alone are counted as no loss: steps that read less memory are faster.
+  const bool suffices = fitted.fits && fitted.repeated_ops == 0;
+  fitted.repeated_ops += search.repeated_ops();
+  fitted.added_ns += suffices ? 0 : search.added_ns();
+  return fitted;
+}
+
+// Decreases the target in small steps, which reaches smaller sizes.
+absl::StatusOr<Fitted> FitStepwise(int64_t limit, const MemoryPlanner& planner, const Method& start) {
+  Fitted fitted = {.method = start};
+  COTAN_ASSIGN_OR_RETURN(Recomputation search, Recomputation::Start(fitted.method, planner));
   bool falls = true;
-  while (falls && gradual.arena_bytes() > limit) {
-    const auto next = static_cast<int64_t>(static_cast<double>(gradual.arena_bytes()) * (1 - kDescent));
-    COTAN_ASSIGN_OR_RETURN(falls, gradual.FitBudget(std::max(limit, next)));
+  while (falls && search.arena_bytes() > limit) {
+    const auto next = static_cast<int64_t>(static_cast<double>(search.arena_bytes()) * (1 - kDescent));
+    COTAN_ASSIGN_OR_RETURN(falls, search.FitBudget(std::max(limit, next)));
   }
-  if (gradual.arena_bytes() < memory.after) {
-    method = std::move(stepwise);
-    memory.after = gradual.arena_bytes();
-    memory.repeated_ops = gradual.repeated_ops();
+  fitted.arena_bytes = search.arena_bytes();
+  fitted.repeated_ops = search.repeated_ops();
+  fitted.fits = fitted.arena_bytes <= limit;
+  return fitted;
+}
+
+// Returns whether `a` is to be preferred to `b`: it fits in less time, or, if neither fits, it is smaller.
+bool IsBetter(const Fitted& a, const Fitted& b) {
+  if (a.fits && b.fits) return a.added_ns < b.added_ns;
+  return a.fits || (!b.fits && a.arena_bytes < b.arena_bytes);
+}
+
+absl::StatusOr<MethodMemory> FitMethod(int64_t limit, const MemoryPlanner& planner, bool repeat_cheap_ops,
+                                       Method& method) {
+  std::vector<int64_t> scratch;
+  COTAN_ASSIGN_OR_RETURN(const MemoryPlan plan, planner.Plan(method, scratch));
+  COTAN_ASSIGN_OR_RETURN(Fitted best, FitDirectly(limit, planner, method));
+  if (repeat_cheap_ops) {
+    COTAN_ASSIGN_OR_RETURN(Fitted after_cheap, FitAfterCheapOps(limit, planner, method));
+    if (!IsBetter(best, after_cheap)) best = std::move(after_cheap);
   }
-  return memory;
+  if (!best.fits) {
+    COTAN_ASSIGN_OR_RETURN(Fitted stepwise, FitStepwise(limit, planner, method));
+    if (IsBetter(stepwise, best)) best = std::move(stepwise);
+  }
+  method = std::move(best.method);
+  return MethodMemory{method.name(), plan.arena_bytes, best.arena_bytes, best.repeated_ops, 0};
 }
 
 // Returns the backward method of `forward`; null if there is none.
@@ -104,15 +149,16 @@ absl::StatusOr<absl::flat_hash_map<absl::string_view, int64_t>> SavedBytesByMeth
 
 // Fits a forward and its backward: first drops saved values, then fits each method into the rest of
 // the limit.
-absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPlanner& planner, Method& forward,
-                                                  Method& backward) {
+absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPlanner& planner, bool repeat_cheap_ops,
+                                                  Method& forward, Method& backward) {
   COTAN_ASSIGN_OR_RETURN(SavedValues saved, SavedValues::Start(forward, backward, planner));
   const PairMemory before = saved.memory();
   COTAN_RETURN_IF_ERROR(saved.FitBudget(limit).status());
   const int64_t kept = saved.memory().saved;
   std::vector<MethodMemory> memory;
   for (Method* method : {&forward, &backward}) {
-    COTAN_ASSIGN_OR_RETURN(memory.emplace_back(), FitMethod(std::max<int64_t>(limit - kept, 1), planner, *method));
+    COTAN_ASSIGN_OR_RETURN(memory.emplace_back(),
+                           FitMethod(std::max<int64_t>(limit - kept, 1), planner, repeat_cheap_ops, *method));
     memory.back().after += kept;
   }
   memory[0].before = before.saved + before.forward_arena;
@@ -124,16 +170,17 @@ absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPla
 // Fits each method, or a forward with its backward, into its limit as far as possible. Returns one element per method,
 // in order.
 absl::StatusOr<std::vector<MethodMemory>> FitMethods(absl::FunctionRef<int64_t(absl::string_view)> limit_of,
-                                                     const MemoryPlanner& planner, Artifact& artifact) {
+                                                     const MemoryPlanner& planner, bool repeat_cheap_ops,
+                                                     Artifact& artifact) {
   absl::flat_hash_map<std::string, MethodMemory> by_name;
   for (Method& method : *artifact.mutable_methods()) {
     if (IsBackward(method, artifact)) continue;
     const int64_t limit = limit_of(method.name());
     std::vector<MethodMemory> fitted;
     if (Method* backward = BackwardOf(method, artifact); backward != nullptr) {
-      COTAN_ASSIGN_OR_RETURN(fitted, FitPair(limit, planner, method, *backward));
+      COTAN_ASSIGN_OR_RETURN(fitted, FitPair(limit, planner, repeat_cheap_ops, method, *backward));
     } else {
-      COTAN_ASSIGN_OR_RETURN(fitted.emplace_back(), FitMethod(limit, planner, method));
+      COTAN_ASSIGN_OR_RETURN(fitted.emplace_back(), FitMethod(limit, planner, repeat_cheap_ops, method));
     }
     for (MethodMemory& memory : fitted) by_name[memory.name] = std::move(memory);
   }
@@ -174,12 +221,13 @@ absl::StatusOr<MethodLimits> MeasurePeaks(const Artifact& artifact, const Memory
   return peaks;
 }
 
-absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const MemoryTarget& target, Artifact& artifact) {
+absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const MemoryTarget& target,
+                                                        bool repeat_cheap_ops, Artifact& artifact) {
   if (limit <= 0)
     return absl::InvalidArgumentError(absl::StrCat(limit, " bytes is not a valid memory limit: it must be positive"));
   COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
   COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory,
-                         FitMethods([limit](absl::string_view) { return limit; }, planner, artifact));
+                         FitMethods([limit](absl::string_view) { return limit; }, planner, repeat_cheap_ops, artifact));
   std::vector<std::string> too_large;
   for (const MethodMemory& fitted : memory) {
     if (fitted.after <= limit) continue;
@@ -199,7 +247,8 @@ absl::StatusOr<std::vector<MethodMemory>> FitIntoLimits(const MethodLimits& limi
     return found == limits.end() ? 0 : found->second;
   };
   COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
-  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, FitMethods(limit_of, planner, artifact));
+  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory,
+                         FitMethods(limit_of, planner, /*repeat_cheap_ops=*/false, artifact));
   for (const MethodMemory& fitted : memory) {
     if (fitted.after <= limit_of(fitted.name)) continue;
     return absl::ResourceExhaustedError(absl::StrCat("'", fitted.name, "' needs at least ", BytesText(fitted.after),
@@ -209,10 +258,10 @@ absl::StatusOr<std::vector<MethodMemory>> FitIntoLimits(const MethodLimits& limi
 }
 
 absl::StatusOr<std::vector<MethodMemory>> FitFileIntoMemory(int64_t limit, const MemoryTarget& target,
-                                                            std::string& file) {
+                                                            bool repeat_cheap_ops, std::string& file) {
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile parsed, ArtifactFile::Parse(file));
   Artifact artifact = parsed.artifact();
-  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, FitIntoMemory(limit, target, artifact));
+  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, FitIntoMemory(limit, target, repeat_cheap_ops, artifact));
   ArtifactWriter writer;
   COTAN_RETURN_IF_ERROR(writer.AddSegmentsOf(parsed));
   artifact.clear_segments();

@@ -33,19 +33,20 @@ absl::StatusOr<std::vector<MethodMemory>> MeasureMemory(const serialization::Art
                                                         const MemoryTarget& target);
 
 // Rewrites the methods that need more than `limit` bytes, and returns one element per method, in
-// order. With dynamic dimensions the limit holds at the largest sizes of their ranges.
+// order. With dynamic dimensions the limit holds at the largest sizes of their ranges. If `repeat_cheap_ops`,
+// Recomputation::RepeatCheapOps() comes first where less time is then added in all.
 // ResourceExhausted: a method cannot be fitted; the message names all such methods and the least
 // memory that was reached for each.
 // InvalidArgument: a dynamic dimension has no maximum, `limit` is not positive, or `target.kernels`
 // is null.
 // NotFound, Unimplemented: the kernels lack an op.
 absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const MemoryTarget& target,
-                                                        serialization::Artifact& artifact);
+                                                        bool repeat_cheap_ops, serialization::Artifact& artifact);
 
 // Rewrites the bytes of a .cotan file by FitIntoMemory(). Further errors: those of
 // ArtifactFile::Parse() and ArtifactWriter::Serialize().
 absl::StatusOr<std::vector<MethodMemory>> FitFileIntoMemory(int64_t limit, const MemoryTarget& target,
-                                                            std::string& file);
+                                                            bool repeat_cheap_ops, std::string& file);
 
 // Repeats ops of each method where that saves much memory for little time (Recomputation::RepeatCheapOps()). Returns
 // one element per method, in order. Errors of MeasureMemory().

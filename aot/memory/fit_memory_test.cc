@@ -29,7 +29,7 @@ TEST(FitMemoryTest, TellsWhatBecameOfEachMethod) {
   EXPECT_EQ((*before)[0].repeated_ops, 0);
   EXPECT_EQ((*before)[0].before, (*before)[0].after);
   const int64_t limit = (*before)[1].before * 3 / 4;
-  const auto fitted = FitIntoMemory(limit, Target(), program.artifact());
+  const auto fitted = FitIntoMemory(limit, Target(), /*repeat_cheap_ops=*/false, program.artifact());
   ASSERT_TRUE(fitted.ok()) << fitted.status();
   EXPECT_EQ((*fitted)[1].name, "backward");
   EXPECT_EQ((*fitted)[1].before, (*before)[1].before);
@@ -41,7 +41,7 @@ TEST(FitMemoryTest, TellsWhatBecameOfEachMethod) {
 TEST(FitMemoryTest, TheFileOfTheSameProgramLoads) {
   ProgramBuilder program = DeepStep(12);
   std::string file = program.Bytes();
-  const auto fitted = FitFileIntoMemory(30000, Target(), file);
+  const auto fitted = FitFileIntoMemory(30000, Target(), /*repeat_cheap_ops=*/false, file);
   ASSERT_TRUE(fitted.ok()) << fitted.status();
   Session session = *Session::Create(*Program::LoadBytes(file), {.kernels = &TestKernels(), .threads = 1});
   ASSERT_TRUE(session.Run("step", {*Tensor::From<float>(std::vector<float>(1024), {1024})}).ok());
@@ -50,13 +50,13 @@ TEST(FitMemoryTest, TheFileOfTheSameProgramLoads) {
 
 TEST(FitMemoryTest, ALimitThatCannotBeKeptIsRefusedWithTheSmallestThatCan) {
   ProgramBuilder program = DeepStep(12);
-  const absl::Status status = FitIntoMemory(1024, Target(), program.artifact()).status();
+  const absl::Status status = FitIntoMemory(1024, Target(), /*repeat_cheap_ops=*/false, program.artifact()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("the limit of 1.0 KiB cannot be kept: 'step' needs "));
   EXPECT_THAT(status.message(), HasSubstr("at least "));
-  EXPECT_THAT(FitIntoMemory(0, Target(), program.artifact()).status().message(),
+  EXPECT_THAT(FitIntoMemory(0, Target(), /*repeat_cheap_ops=*/false, program.artifact()).status().message(),
               HasSubstr("is not a valid memory limit"));
-  EXPECT_THAT(FitIntoMemory(1024, {}, program.artifact()).status().message(),
+  EXPECT_THAT(FitIntoMemory(1024, {}, /*repeat_cheap_ops=*/false, program.artifact()).status().message(),
               HasSubstr("MemoryTarget.kernels is not set"));
 }
 

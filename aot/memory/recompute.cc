@@ -107,6 +107,7 @@ absl::StatusOr<bool> Recomputation::FitBudget(int64_t limit) {
     }
     COTAN_ASSIGN_OR_RETURN(const std::optional<double> cost, ApplyBest(target, [](const Candidate&) { return true; }));
     if (!cost.has_value()) return false;
+    added_ns_ += *cost;
   }
   return true;
 }
@@ -124,6 +125,7 @@ absl::Status Recomputation::RepeatCheapOps() {
   Method smallest = method_;
   int64_t smallest_bytes = before;
   int smallest_repeated = repeated_ops_;
+  double smallest_left = left;
   for (;;) {
     const auto target = static_cast<int64_t>(static_cast<double>(arena_bytes()) * (1 - kCheapDescent));
     COTAN_ASSIGN_OR_RETURN(const std::optional<double> cost, ApplyBest(target, is_cheap));
@@ -133,10 +135,12 @@ absl::Status Recomputation::RepeatCheapOps() {
     smallest = method_;
     smallest_bytes = arena_bytes();
     smallest_repeated = repeated_ops_;
+    smallest_left = left;
   }
   const bool pays = static_cast<double>(smallest_bytes) <= static_cast<double>(before) * (1 - kLeastGain);
   method_ = pays ? std::move(smallest) : original;
   repeated_ops_ = pays ? smallest_repeated : 0;
+  added_ns_ = pays ? kMostCheapTime * time - smallest_left : 0;
   scratch_.clear();
   return Measure();
 }

@@ -171,6 +171,25 @@ TEST_P(CheapOpsTest, StepsHaveTheSameBitsInLessMemory) {
   ExpectSameBits(*gradients, *expected);
 }
 
+TEST_P(CheapOpsTest, ALimitThatCheapOpsKeepRepeatsTheseAlone) {
+  const ModelCase& model = *FindModel(GetParam().model);
+  at::Generator generator = at::detail::createCPUGenerator(kSeed);
+  const torch::Tensor input = model.make_input(generator), label = model.make_label(generator);
+  CompiledTrainerOptions options;
+  options.seed = kSeed;
+  options.autocast = GetParam().autocast;
+  options.optimizer.options = aot::SgdOptions{.lr = 0.01, .momentum = 0.9};
+  options.memory_target = Target();
+  auto without_limit = CompiledTrainer::Create(model, input, label, options);
+  ASSERT_TRUE(without_limit.ok()) << without_limit.status();
+  options.memory_target.reset();
+  options.max_memory = {int64_t{1} << 30, Target()};
+  auto limited = CompiledTrainer::Create(model, input, label, options);
+  ASSERT_TRUE(limited.ok()) << limited.status();
+  ASSERT_TRUE((*without_limit)->Step(input, label).ok() && (*limited)->Step(input, label).ok());
+  EXPECT_EQ((*limited)->session().arena_bytes(), (*without_limit)->session().arena_bytes());
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, CheapOpsTest,
                          ::testing::Values(CheapOpsCase{"mlp"}, CheapOpsCase{"gpt", DType::kUndefined, 0.8},
                                            CheapOpsCase{"dropout_gpt"}, CheapOpsCase{"resnet", DType::kUndefined, 0.7},

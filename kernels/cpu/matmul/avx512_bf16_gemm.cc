@@ -33,9 +33,9 @@ uint32_t MaskOf(int64_t count) { return count >= 32 ? 0xffffffffU : (1U << count
 
 // Computes c[rows, columns] = a b for the columns of one panel. A pair is the elements at k and k + 1.
 struct Tile {
-  const char* a = nullptr;  // its first pair
-  int64_t a_row = 0;        // bytes from row to row
-  int64_t a_pair = 0;       // bytes from pair to pair
+  const char* a = nullptr;          // its first pair
+  int64_t a_row = 0;                // bytes from row to row
+  int64_t a_pair = 0;               // bytes from pair to pair
   const uint32_t* panel = nullptr;  // [pairs, vectors of columns]
   int64_t pairs = 0;
   uint16_t* c = nullptr;

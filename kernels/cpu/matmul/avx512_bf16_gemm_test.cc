@@ -77,8 +77,10 @@ void ExpectProduct(const Bf16Product& p) {
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < g.k; ++k) {
           const double product =
-              static_cast<double>(BFloat16ToFloat(p.a[static_cast<size_t>(item * loop.a + i * g.a.row + k * g.a.column)])) *
-              static_cast<double>(BFloat16ToFloat(p.b[static_cast<size_t>(item * loop.b + k * g.b.row + j * g.b.column)]));
+              static_cast<double>(
+                  BFloat16ToFloat(p.a[static_cast<size_t>(item * loop.a + i * g.a.row + k * g.a.column)])) *
+              static_cast<double>(
+                  BFloat16ToFloat(p.b[static_cast<size_t>(item * loop.b + k * g.b.row + j * g.b.column)]));
           sum += product;
           magnitude += std::abs(product);
         }
@@ -120,8 +122,8 @@ TEST_F(Avx512Bf16GemmTest, OtherProductsAreLeftToALibrary) {
   };
   EXPECT_TRUE(is_made(64, 32, 64, Addend::kNone));
   EXPECT_FALSE(is_made(64, 32, 64, Addend::kBias));
-  EXPECT_FALSE(is_made(64, 33, 64, Addend::kNone));   // an odd number of terms
-  EXPECT_FALSE(is_made(4, 32, 64, Addend::kNone));    // too few rows for packing
+  EXPECT_FALSE(is_made(64, 33, 64, Addend::kNone));      // an odd number of terms
+  EXPECT_FALSE(is_made(4, 32, 64, Addend::kNone));       // too few rows for packing
   EXPECT_FALSE(is_made(512, 1024, 512, Addend::kNone));  // not in cache
 }
 
