@@ -45,14 +45,8 @@ class Compiler {
     EmitUnitSteps(-1, plan_.unit_start);
     for (int p = 0; p < a_.num_phases; ++p) EmitPhase(p);
     if (!status_.ok()) return status_;
-    if (ops_.generate != nullptr) GenerateCode(plan_, plan_slots_, ops_);
-    if (ops_.generate == nullptr) {
-      for (Phase& phase : plan_.phases) phase.whole_tile_steps = phase.steps;
-    }
-    for (Phase& phase : plan_.phases) {
-      if (ops_.chain != nullptr) MakeChains(plan_, phase.steps);
-      if (ops_.chain != nullptr) MakeChains(plan_, phase.whole_tile_steps);
-    }
+    GenerateCode(plan_, plan_slots_, ops_);
+    if (ops_.chain != nullptr) MakeChains(plan_);
     return std::move(plan_);
   }
 
@@ -78,6 +72,12 @@ class Compiler {
   // Returns true if chains may convert the tiles of an operand.
   bool IsDenseBFloat16(int operand, DType dtype) const {
     return dtype == DType::kBFloat16 && ops_.chain != nullptr && a_.TileIsDense(operand);
+  }
+
+  // Returns true if code may write the tiles of an operand.
+  bool IsDenseForCode(int operand, DType dtype) const {
+    const bool is_plain = dtype == DType::kFloat32 || dtype == DType::kBool;
+    return is_plain && ops_.generate != nullptr && a_.TileIsDense(operand);
   }
 
   void EmitShared() {
@@ -278,19 +278,13 @@ class Compiler {
     Step step;
     step.kind = Step::Kind::kStore;
     step.in[0] = static_cast<uint16_t>(slot);
-    step.operand = static_cast<int>(request_.inputs.size() + output);
-    step.copy = ops_.find_store(request_.outputs[output].dtype);
-    SetStrides(step, unit);
-    if (!unit && IsDenseBFloat16(step.operand, request_.outputs[output].dtype)) {
-      step.bfloat16 = true;
-      step.out = MemorySlot(step.operand);
-    }
     const DType dtype = request_.outputs[output].dtype;
-    const bool is_plain = dtype == DType::kFloat32 || dtype == DType::kBool;
-    if (!unit && is_plain && ops_.generate != nullptr && a_.TileIsDense(step.operand)) {
-      step.is_dense = true;
-      step.out = MemorySlot(step.operand);
-    }
+    step.operand = static_cast<int>(request_.inputs.size() + output);
+    step.copy = ops_.find_store(dtype);
+    SetStrides(step, unit);
+    step.bfloat16 = !unit && IsDenseBFloat16(step.operand, dtype);
+    step.is_dense = !unit && IsDenseForCode(step.operand, dtype);
+    if (step.bfloat16 || step.is_dense) step.out = MemorySlot(step.operand);
     return step;
   }
 

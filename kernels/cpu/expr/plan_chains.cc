@@ -320,8 +320,7 @@ bool IsWorthChaining(const std::vector<Step>& steps, size_t begin, size_t end) {
   });
 }
 
-}  // namespace
-
+// Replaces the runs of one list of steps.
 void MakeChains(Plan& plan, std::vector<Step>& steps) {
   std::vector<Step> merged;
   for (size_t begin = 0; begin < steps.size();) {
@@ -341,6 +340,15 @@ void MakeChains(Plan& plan, std::vector<Step>& steps) {
     begin = end;
   }
   steps = std::move(merged);
+}
+
+}  // namespace
+
+void MakeChains(Plan& plan) {
+  for (Phase& phase : plan.phases) {
+    MakeChains(plan, phase.steps);
+    MakeChains(plan, phase.whole_tile_steps);
+  }
 }
 
 }  // namespace cotan::cpu::expr

@@ -11,9 +11,9 @@
 
 namespace cotan::cpu::expr {
 
-// Replaces each run of two or more f32 functions in `steps`, the steps of a phase of `plan`, by a step of kind kChain,
-// whose operations are added to Plan::chain_ops.
-void MakeChains(Plan& plan, std::vector<Step>& steps);
+// Replaces each run of two or more f32 functions in the steps of the phases of `plan` by a step of kind kChain, whose
+// operations are added to Plan::chain_ops.
+void MakeChains(Plan& plan);
 
 }  // namespace cotan::cpu::expr
 

@@ -331,6 +331,10 @@ void MoveLeavesToFront(const Plan& plan, std::vector<Step>& steps) {
 }  // namespace
 
 void GenerateCode(Plan& plan, PlanSlots& slots, const TileOps& ops) {
+  if (ops.generate == nullptr) {
+    for (Phase& phase : plan.phases) phase.whole_tile_steps = phase.steps;
+    return;
+  }
   std::vector<LoopRun> runs;
   std::vector<TileLoop> loops;
   for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
