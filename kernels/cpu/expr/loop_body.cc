@@ -13,14 +13,14 @@ using Xbyak::Reg64;
 
 // Elements by which operands that are not in cache are prefetched.
 constexpr int64_t kPrefetchDistance = 512;
-// Values for all elements, which stay in registers.
+// Values for all elements, or all of a row, which stay in registers.
 constexpr size_t kMaxSplats = 10;
 
 size_t Arg(const LoopOp& op, int k) { return static_cast<size_t>(op.args[static_cast<size_t>(k)]); }
 bool Commutes(LoopFn fn) { return fn == LoopFn::kAdd || fn == LoopFn::kMul; }
 
-// Returns true if an operation reads or writes tiles of memory.
-bool HasTile(LoopFn fn) { return fn != LoopFn::kSplat && fn != LoopFn::kReduce && (fn <= LoopFn::kStoreFlags); }
+// Returns true if an operation reads or writes memory in each iteration, or for each row.
+bool HasAddress(LoopFn fn) { return fn != LoopFn::kSplat && fn != LoopFn::kReduce && fn <= LoopFn::kStoreFlags; }
 
 }  // namespace
 
@@ -40,7 +40,7 @@ LoopBody::LoopBody(VectorCode& code, const TileLoop& loop, int64_t interleaved,
 
 bool LoopBody::AssignPointers(absl::Span<const Reg64> free) {
   for (const LoopOp& op : loop_.ops) {
-    if (!HasTile(op.fn) || register_offsets_[op.slot] >= 0 || pointers_[op.slot] >= 0) continue;
+    if (!HasAddress(op.fn) || register_offsets_[op.slot] >= 0 || pointers_[op.slot] >= 0) continue;
     if (used_.size() == free.size()) return false;
     used_.push_back(free[used_.size()]);
     pointers_[op.slot] = used_.back().getIdx();
@@ -51,17 +51,28 @@ bool LoopBody::AssignPointers(absl::Span<const Reg64> free) {
 bool LoopBody::LoadInvariants() {
   size_t splats = 0;
   for (size_t v = 0; v < loop_.ops.size(); ++v) {
-    if (op(v).fn != LoopFn::kSplat) continue;
+    const bool is_row_value = op(v).fn == LoopFn::kRowValue;
+    if (op(v).fn != LoopFn::kSplat && !is_row_value) continue;
     if (++splats > kMaxSplats) return false;
     const Zmm x = code_.TakeVector();
+    splats_[v] = x.getIdx();
+    if (is_row_value) continue;
     code_.mov(code_.rax, SlotPointer(op(v).slot));
     code_.vbroadcastss(x, code_.dword[code_.rax]);
-    splats_[v] = x.getIdx();
   }
   for (size_t s = 0; s < pointers_.size(); ++s) {
     if (pointers_[s] >= 0) code_.mov(Reg64(pointers_[s]), SlotPointer(s));
   }
   return true;
+}
+
+void LoopBody::LoadRowValues() {
+  for (size_t v = 0; v < loop_.ops.size(); ++v) {
+    if (op(v).fn != LoopFn::kRowValue) continue;
+    const Reg64 address(pointers_[op(v).slot]);
+    code_.vbroadcastss(Zmm(splats_[v]), code_.dword[address]);
+    code_.add(address, sizeof(float));
+  }
 }
 
 Xbyak::RegExp LoopBody::AddressOf(uint16_t slot, int bytes, int64_t ahead) const {
@@ -181,6 +192,7 @@ void LoopBody::WriteOp(size_t v) {
     case LoopFn::kLoadFlags:
       return LoadFlags(v);
     case LoopFn::kSplat:
+    case LoopFn::kRowValue:
       return;
     case LoopFn::kStore:
     case LoopFn::kStoreBFloat16:

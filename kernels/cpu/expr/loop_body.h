@@ -31,8 +31,11 @@ class LoopBody {
   const std::vector<Xbyak::Reg64>& pointers() const { return used_; }
 
   // Writes loads of what does not change in the loop: addresses, and values for all elements. Returns false if these
-  // need too many registers.
+  // and the values of rows need too many registers.
   bool LoadInvariants();
+
+  // Writes loads of the values of the next row.
+  void LoadRowValues();
 
   void SetAccumulators(Accumulators accumulators) { accumulators_ = std::move(accumulators); }
 
@@ -104,7 +107,7 @@ class LoopBody {
   const int64_t interleaved_;
   const absl::Span<const int64_t> register_offsets_;
   std::vector<int> uses_;      // per value
-  std::vector<int> splats_;    // per value, its vector if all elements have it, or -1
+  std::vector<int> splats_;    // per value, its vector if all elements, or all of a row, have it, or -1
   std::vector<int> pointers_;  // per slot, the register of its address, or -1
   std::vector<Xbyak::Reg64> used_;
   Accumulators accumulators_;

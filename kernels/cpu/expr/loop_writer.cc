@@ -65,10 +65,10 @@ class LoopWriter {
     const std::vector<Reg64> saved = SavedRegisters();
     for (const Reg64& r : saved) code_.push(r);
     if (!body_.LoadInvariants()) return false;
-    if (loop_.reductions.empty()) {
-      WriteElements();
-    } else if (loop_.reduces_rows) {
+    if (GoesByRows()) {
       WriteRows();
+    } else if (loop_.reductions.empty()) {
+      WriteElements();
     } else {
       WriteColumns();
     }
@@ -81,10 +81,14 @@ class LoopWriter {
  private:
   bool ReducesColumns() const { return !loop_.reductions.empty() && !loop_.reduces_rows; }
   bool ReducesRows() const { return !loop_.reductions.empty() && loop_.reduces_rows; }
+  bool GoesByRows() const {
+    return ReducesRows() || std::any_of(loop_.ops.begin(), loop_.ops.end(),
+                                        [](const LoopOp& op) { return op.fn == LoopFn::kRowValue; });
+  }
   // Returns true if a row has so many vectors that there is a loop for them.
   bool HasRowLoop() const { return loop_.cols / kCodeLanes > kMaxUnrolled; }
   bool UsesR14() const { return ReducesColumns() || ReducesRows(); }
-  bool UsesR15() const { return ReducesColumns() || (ReducesRows() && HasRowLoop()); }
+  bool UsesR15() const { return ReducesColumns() || (GoesByRows() && HasRowLoop()); }
 
   // Returns the registers that addresses may have.
   std::vector<Reg64> FreeRegisters() const {
@@ -131,7 +135,7 @@ class LoopWriter {
 
   static uint32_t Imm(int64_t value) { return static_cast<uint32_t>(value); }
 
-  // --- Reductions ---
+  // --- Rows and reductions ---
 
   // Takes `count` accumulators for each reduction.
   void TakeAccumulators(int64_t count) {
@@ -162,8 +166,9 @@ class LoopWriter {
     TakeAccumulators(in_groups > 0 ? kRowAccumulators : 1);
     Xbyak::Label begin;
     code_.xor_(code_.eax, code_.eax);
-    code_.xor_(code_.r14d, code_.r14d);
+    if (ReducesRows()) code_.xor_(code_.r14d, code_.r14d);
     code_.L(begin);
+    body_.LoadRowValues();
     ClearAccumulators();
     const int64_t done = WriteGroups(in_groups);
     Accumulators first;
@@ -176,8 +181,8 @@ class LoopWriter {
       const auto offset = static_cast<int>(register_offsets_[loop_.reductions[r].slot]);
       code_.vmovups(code_.zword[code_.rsi + code_.r14 + offset], accumulators_[r][0]);
     }
-    code_.add(code_.r14, Imm(kCodeLanes * 4));
-    code_.cmp(code_.r14, Imm(loop_.rows * kCodeLanes * 4));
+    if (ReducesRows()) code_.add(code_.r14, Imm(kCodeLanes * 4));
+    code_.cmp(code_.rax, Imm(loop_.rows * loop_.cols));
     code_.jb(begin, Xbyak::CodeGenerator::T_NEAR);
   }
 

@@ -137,9 +137,10 @@ class Compiler {
     slots(i).splat = plan_slots_.AddShared(a_.TileItems() * RegisterItemBytes(n.dtype));
     Step step;
     step.kind = Step::Kind::kSpread;
+    step.dtype = RegisterDType(n.dtype);
     step.out = static_cast<uint16_t>(slots(i).splat);
     step.in[0] = static_cast<uint16_t>(slots(i).main);
-    step.copy = ops_.find_load(RegisterDType(n.dtype));
+    step.copy = ops_.find_load(step.dtype);
     plan_.shared_tile.push_back(step);
     return slots(i).splat;
   }
@@ -336,9 +337,10 @@ class Compiler {
     slot = plan_slots_.AddRegister(node(i).dtype);
     Step step;
     step.kind = Step::Kind::kSpread;
+    step.dtype = RegisterDType(node(i).dtype);
     step.out = static_cast<uint16_t>(slot);
     step.in[0] = static_cast<uint16_t>(slots(i).main);
-    step.copy = ops_.find_load(RegisterDType(node(i).dtype));
+    step.copy = ops_.find_load(step.dtype);
     step.row_stride = a_.tiling.mode == TileMode::kRows ? 1 : 0;
     step.col_stride = a_.tiling.mode == TileMode::kRows ? 0 : 1;
     phase_->start.push_back(step);

@@ -85,7 +85,7 @@ struct Step {
     kCode,         // runs `code`, on whole tiles only
   };
   Kind kind = Kind::kCompute;
-  DType dtype = DType::kUndefined;         // kIota; kCompute: of the operands (of a select, its branches)
+  DType dtype = DType::kUndefined;         // kIota, kSpread; kCompute: of the operands (of a select, its branches)
   DType result_dtype = DType::kUndefined;  // kCompute: of a cast
   uint16_t out = 0;
   std::array<uint16_t, 3> in = {0, 0, 0};
@@ -127,7 +127,8 @@ struct Reduction {
 struct Phase {
   std::vector<Step> start;
   std::vector<Step> steps;
-  std::vector<Step> whole_tile_steps;  // the same for whole tiles, with generated code
+  std::vector<Step> whole_tile_start;  // the same as `start` and `steps` for whole tiles, with generated code
+  std::vector<Step> whole_tile_steps;
   std::vector<int> reductions;         // indexes into Plan::reductions
   std::vector<Step> finish;
 };

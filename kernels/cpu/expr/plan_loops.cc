@@ -129,11 +129,28 @@ bool TakesFlags(LoopFn fn, int k) {
   return fn == LoopFn::kFlagsToFloat || fn == LoopFn::kNot || (fn >= LoopFn::kAnd && fn <= LoopFn::kXor);
 }
 
+// Returns true if loops may read one value for each row. If a row had several tiles, the last would not be whole, and
+// its steps would read the values that are spread.
+bool HasRowValues(const Tiling& tiling) {
+  return tiling.mode == TileMode::kRows && tiling.col_block == tiling.col_size && HasRowCode(tiling.col_block);
+}
+
+// Returns true if a step spreads one value of 4 bytes over each row.
+bool IsRowSpread(const Step& step) {
+  return step.kind == Step::Kind::kSpread && step.row_stride == 1 && ByteSize(step.dtype) == 4;
+}
+
 // Finds the loops of one phase.
 class LoopFinder {
  public:
   LoopFinder(const Plan& plan, size_t phase, PlanSlots& slots)
-      : plan_(plan), steps_(plan.phases[phase].steps), phase_(phase), slots_(slots) {}
+      : plan_(plan), steps_(plan.phases[phase].steps), phase_(phase), slots_(slots) {
+    row_values_.assign(plan.slots.size(), -1);
+    if (!HasRowValues(plan.tiling)) return;
+    for (const Step& step : plan.phases[phase].start) {
+      if (IsRowSpread(step)) row_values_[step.out] = step.in[0];
+    }
+  }
 
   // Appends the loops, and the steps that each replaces.
   void Find(std::vector<LoopRun>& runs, std::vector<TileLoop>& loops) {
@@ -158,7 +175,7 @@ class LoopFinder {
       return reduction.function == FN_REDUCE_SUM && CanReduceColumns(tiling.row_block, tiling.col_block);
     }
     const bool is_known = reduction.function == FN_REDUCE_SUM || reduction.function == FN_REDUCE_MAX;
-    return is_known && tiling.mode == TileMode::kRows && CanReduceRows(tiling.col_block);
+    return is_known && tiling.mode == TileMode::kRows && HasRowCode(tiling.col_block);
   }
 
   bool CanLoop(const Step& step) const {
@@ -215,7 +232,9 @@ class LoopFinder {
 
   // Returns the value of `slot`, of bools if `flags`.
   int ValueOf(uint16_t slot, bool flags) {
-    if (values_[slot] < 0) {
+    if (values_[slot] < 0 && !flags && slot < row_values_.size() && row_values_[slot] >= 0) {
+      values_[slot] = AddOp({.fn = LoopFn::kRowValue, .slot = static_cast<uint16_t>(row_values_[slot])});
+    } else if (values_[slot] < 0) {
       const bool prefetch = !flags && plan_.exceeds_caches && plan_.slots[slot].kind == Slot::Kind::kMemory;
       const LoopFn fn = flags ? LoopFn::kLoadFlags : LoopFn::kLoad;
       values_[slot] = AddOp({.fn = fn, .prefetch = prefetch, .slot = slot});
@@ -299,6 +318,7 @@ class LoopFinder {
   const std::vector<Step>& steps_;
   const size_t phase_;
   PlanSlots& slots_;
+  std::vector<int> row_values_;  // per slot with values that were spread over rows, the slot of these, or -1
   LoopRun run_;
   TileLoop loop_;
   std::vector<int> values_;  // per slot, the value in it, or -1
@@ -328,11 +348,27 @@ void MoveLeavesToFront(const Plan& plan, std::vector<Step>& steps) {
   }
 }
 
+// Returns the steps of phase.start whose results the steps of whole tiles read. Code reads values of rows before they
+// are spread.
+std::vector<Step> StartOfWholeTiles(const Phase& phase, const Tiling& tiling) {
+  if (!HasRowValues(tiling)) return phase.start;
+  std::vector<Step> start;
+  for (const Step& step : phase.start) {
+    const auto reads = [&](const Step& other) { return other.kind != Step::Kind::kCode && Reads(other, step.out); };
+    const std::vector<Step>& steps = phase.whole_tile_steps;
+    if (!IsRowSpread(step) || std::any_of(steps.begin(), steps.end(), reads)) start.push_back(step);
+  }
+  return start;
+}
+
 }  // namespace
 
 void GenerateCode(Plan& plan, PlanSlots& slots, const TileOps& ops) {
   if (ops.generate == nullptr) {
-    for (Phase& phase : plan.phases) phase.whole_tile_steps = phase.steps;
+    for (Phase& phase : plan.phases) {
+      phase.whole_tile_start = phase.start;
+      phase.whole_tile_steps = phase.steps;
+    }
     return;
   }
   std::vector<LoopRun> runs;
@@ -358,6 +394,7 @@ void GenerateCode(Plan& plan, PlanSlots& slots, const TileOps& ops) {
     steps.erase(begin + 1, steps.begin() + static_cast<int64_t>(runs[r].end));
     steps.insert(begin + 1, runs[r].finish.begin(), runs[r].finish.end());
   }
+  for (Phase& phase : plan.phases) phase.whole_tile_start = StartOfWholeTiles(phase, plan.tiling);
 }
 
 }  // namespace cotan::cpu::expr

@@ -12,7 +12,7 @@ namespace cotan::cpu::expr {
 
 // Sets Phase::whole_tile_steps of all phases of `plan`, before chains are made: Phase::steps, with runs of functions of
 // f32, conversions, comparisons and reductions replaced by code of TileOps::generate, if `ops` has it. Moves loads
-// before other steps then, so that runs are longer.
+// before other steps then, so that runs are longer. Sets Phase::whole_tile_start to what these need of Phase::start.
 void GenerateCode(Plan& plan, PlanSlots& slots, const TileOps& ops);
 
 }  // namespace cotan::cpu::expr

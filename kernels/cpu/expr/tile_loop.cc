@@ -15,6 +15,6 @@ bool CanReduceColumns(int64_t rows, int64_t cols) {
   return cols % kCodeLanes == 0 && rows % StackedRows(rows, cols) == 0;
 }
 
-bool CanReduceRows(int64_t cols) { return cols % kCodeLanes == 0; }
+bool HasRowCode(int64_t cols) { return cols % kCodeLanes == 0; }
 
 }  // namespace cotan::cpu::expr

@@ -23,6 +23,7 @@ enum class LoopFn : uint8_t {
   kLoadBFloat16,
   kLoadFlags,  // bools
   kSplat,      // one element for all
+  kRowValue,   // element r of the slot for all of row r
   // They write x to `slot`.
   kStore,
   kStoreBFloat16,  // x has that precision
@@ -79,7 +80,7 @@ struct LoopOp {
 
 // Returns the number of arguments.
 inline int NumArgs(LoopFn fn) {
-  if (fn <= LoopFn::kSplat) return 0;
+  if (fn <= LoopFn::kRowValue) return 0;
   if (fn <= LoopFn::kReduce) return 1;
   if (fn <= LoopFn::kXor) return 2;
   return fn == LoopFn::kSelect ? 3 : 1;
@@ -105,7 +106,7 @@ struct TileLoop {
   int64_t rows = 1;
   int64_t cols = 1;
   bool reduces_rows = false;  // else columns
-  std::vector<LoopOp> ops;
+  std::vector<LoopOp> ops;    // with values of rows, or reductions of them, only if HasRowCode(cols)
   std::vector<LoopReduction> reductions;
 };
 
@@ -130,9 +131,12 @@ inline constexpr int64_t kCodeLanes = 16;
 // additions is that of ReduceColsOf() in tile_reduce.h.
 int64_t StackedRows(int64_t rows, int64_t cols);
 
-// Returns true if loops may reduce the columns, or the rows, of tiles [rows, cols].
+// Returns true if loops may reduce the columns of tiles [rows, cols].
 bool CanReduceColumns(int64_t rows, int64_t cols);
-bool CanReduceRows(int64_t cols);
+
+// Returns true if loops may go row by row over tiles with rows of `cols` elements, to reduce them or to use one value
+// for each.
+bool HasRowCode(int64_t cols);
 
 }  // namespace cotan::cpu::expr
 
