@@ -95,6 +95,8 @@ TEST_P(TileOpsTest, TranscendentalsAtTheEdges) {
   EXPECT_EQ(Apply(FN_LOGISTIC, {-kInfinity, kInfinity, 0}), (std::vector<float>{0, 1, 0.5f}));
   EXPECT_NEAR(Apply(FN_LOG, {1e-40f})[0], std::log(1e-40f), 1e-5);
   EXPECT_NEAR(Apply(FN_EXP, {-100})[0], 3.78e-44, 2e-45);
+  EXPECT_GT(Apply(FN_EXP, {-103.9f})[0], 0);
+  EXPECT_EQ(Apply(FN_EXP, {-104, -104.5f, -500, -999, -1000, -1e9f}), std::vector<float>(6, 0));
   for (const ScalarFn fn : {FN_EXP, FN_EXPM1, FN_LOG, FN_LOG1P, FN_TANH, FN_ERF, FN_LOGISTIC, FN_SIN, FN_COS}) {
     EXPECT_TRUE(std::isnan(Apply(fn, {kNan})[0])) << ExprFnName(fn);
   }

@@ -195,12 +195,18 @@ struct ExpReduction {
 }
 
 [[gnu::always_inline]] inline FloatVector Exp(FloatVector x) {
-  const ExpReduction e = ReduceExp(AtLeast(-104.0f, AtMost(89.0f, x)));
+#ifdef __AVX512F__
+  const ExpReduction e = ReduceExp(AtLeast(kExpLowest, AtMost(kExpOverflow, x)));
   return Scale(Expm1Near0(e.r) + 1.0f, e);
+#else
+  const ExpReduction e = ReduceExp(AtLeast(kExpUnderflow, AtMost(kExpOverflow, x)));
+  const FloatVector y = Expm1Near0(e.r) + 1.0f;
+  return Scale(x <= kExpUnderflow ? FloatVector{} : y, e);
+#endif
 }
 
 [[gnu::always_inline]] inline FloatVector Expm1(FloatVector x) {
-  const ExpReduction e = ReduceExp(AtLeast(-20.0f, AtMost(89.0f, x)));
+  const ExpReduction e = ReduceExp(AtLeast(-20.0f, AtMost(kExpOverflow, x)));
   const FloatVector scale = PowerOfTwo(e.integer() - 1);
   const FloatVector y = 2.0f * (scale * Expm1Near0(e.r) + (scale - 0.5f));
   return Abs(x) < 1e-4f ? x + 0.5f * x * x : y;

@@ -148,7 +148,7 @@ void VectorCode::Expm1Near0(Group x) {
 }
 
 void VectorCode::Exp(Group x) {
-  Clamp(x, -104, 89);
+  Clamp(x, kExpLowest, kExpOverflow);
   const Temporaries n(*this, x.size());
   ReduceExp(x, n, {});
   Expm1Near0(x);
@@ -160,7 +160,7 @@ void VectorCode::Expm1(Group x) {
   const Temporaries small(*this, x.size());
   for (size_t k = 0; k < x.size(); ++k) vmovaps(small[k], x[k]);
   {
-    Clamp(x, -20, 89);
+    Clamp(x, -20, kExpOverflow);
     const Temporaries n(*this, x.size()), scale(*this, x.size());
     ReduceExp(x, n, scale);
     Expm1Near0(x);

@@ -15,6 +15,13 @@ constexpr float kLog2E = 1.44269504088896341f;
 constexpr float kLn2High = 0.693145751953125f;  // 16 bits: products with small integers are exact
 constexpr float kLn2Low = 1.42860682030941723e-6f;
 
+// exp(x) rounds to 0 from kExpUnderflow down, and to infinity from kExpOverflow up. Intel's processors take 70 ns for a
+// vector with a result that is subnormal or rounds to 0, as those of masked attention do, but not if 2^n for the scaled
+// function of AVX-512 is as small as for kExpLowest, or if one factor is 0.
+constexpr float kExpUnderflow = -104.0f;
+constexpr float kExpLowest = -1000.0f;
+constexpr float kExpOverflow = 89.0f;
+
 // (exp(r) - 1 - r) / r^2 for |r| <= ln 2 / 2.
 constexpr float kExpPolynomial[] = {0.000199120411701f, 0.00139412112861f, 0.00833327695063f,
                                     0.0416663519001f,   0.166666668003f,   0.500000004721f};
