@@ -63,19 +63,33 @@ class PrimitiveKernel final : public Kernel {
   size_t num_inputs_ = 0;
 };
 
+// Returns true if the processor multiplies bf16 without AMX (vdpbf16ps) at half the rate of f32, in operations. Intel's
+// do since Golden Cove, which has AVX512_FP16; where they have no AMX, a hypervisor hides it.
+bool MultipliesPairsSlowly() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel") && __builtin_cpu_supports("avx512fp16");
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 bool HasFast(DType dtype) {
   if (dtype == DType::kFloat32) return true;
   if (dtype != DType::kBFloat16) return false;
   switch (dnnl_get_effective_cpu_isa()) {
-    case dnnl_cpu_isa_avx512_core_bf16:
     case dnnl_cpu_isa_avx512_core_amx:
 #if DNNL_VERSION_MAJOR >= 3
-    case dnnl_cpu_isa_avx512_core_fp16:
     case dnnl_cpu_isa_avx512_core_amx_fp16:
 #endif
       return true;
+    case dnnl_cpu_isa_avx512_core_bf16:
+#if DNNL_VERSION_MAJOR >= 3
+    case dnnl_cpu_isa_avx512_core_fp16:
+#endif
+      return !MultipliesPairsSlowly();
     default:
       return false;
   }
