@@ -14,8 +14,8 @@ namespace cotan::cpu {
 
 // Factories of the convolution ops. Operands may have any strides; channels-last operands (dimension order
 // {0, 2, 3, 1}) are read and written in place, other layouts are copied to scratch. Weights are reordered to
-// oneDNN's layout in every run, because they may change between runs. f16, and bf16 without AVX512_BF16 or
-// AMX, are converted to f32 and back.
+// oneDNN's layout in every run, because they may change between runs. f16, and bf16 unless onednn::HasFast(), are
+// converted to f32 and back.
 //
 // The results are bitwise equal for any thread count. The sum of a weight gradient over the batch is split
 // into parts whose number depends on the sizes only.

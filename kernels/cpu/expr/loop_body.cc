@@ -76,7 +76,7 @@ void LoopBody::LoadRowValues() {
 }
 
 Xbyak::RegExp LoopBody::AddressOf(uint16_t slot, int bytes, int64_t ahead) const {
-  const int64_t offset = (vector_ * kCodeLanes + ahead) * bytes;
+  const int64_t offset = (element_ + ahead) * bytes;
   if (register_offsets_[slot] >= 0) {
     return code_.rsi + code_.rax * bytes + static_cast<int>(register_offsets_[slot] + offset);
   }
@@ -97,7 +97,7 @@ void LoopBody::Load(size_t v) {
   if (op(v).fn == LoopFn::kLoadBFloat16) {
     Prefetch(v, 2);
     const Address from = code_.yword[AddressOf(op(v).slot, 2)];
-    if (masked_) {
+    if (masks_loads_) {
       code_.vpmovzxwd(x | code_.k1 | code_.T_z, from);
     } else {
       code_.vpmovzxwd(x, from);
@@ -107,7 +107,7 @@ void LoopBody::Load(size_t v) {
   }
   Prefetch(v, 4);
   const Address from = code_.zword[AddressOf(op(v).slot, 4)];
-  if (masked_) {
+  if (masks_loads_) {
     code_.vmovups(x | code_.k1 | code_.T_z, from);
   } else {
     code_.vmovups(x, from);
@@ -119,7 +119,7 @@ void LoopBody::LoadFlags(size_t v) {
   const Xbyak::Xmm x(bytes.getIdx());
   const Opmask mask = code_.TakeMask();
   const Address from = code_.xword[AddressOf(op(v).slot, 1)];
-  if (masked_) {
+  if (masks_loads_) {
     code_.vmovdqu8(x | code_.k1 | code_.T_z, from);
   } else {
     code_.vmovdqu8(x, from);
@@ -154,18 +154,29 @@ VectorCode::Zmm LoopBody::Result(size_t v, size_t x) {
 
 void LoopBody::Write(int64_t first, int64_t count) {
   for (int64_t k = 0; k < count; k += interleaved_) {
-    WriteGroup(first + k, std::min(interleaved_, count - k), /*masked=*/false);
+    WriteGroup((first + k) * kCodeLanes, std::min(interleaved_, count - k));
   }
 }
 
-void LoopBody::WriteGroup(int64_t first, int64_t count, bool masked) {
-  masked_ = masked;
+void LoopBody::WriteMasked() {
+  masks_loads_ = masks_results_ = true;
+  WriteGroup(0, 1);
+  masks_loads_ = masks_results_ = false;
+}
+
+void LoopBody::WriteTail(int64_t begin) {
+  masks_results_ = true;
+  WriteGroup(begin, 1);
+  masks_results_ = false;
+}
+
+void LoopBody::WriteGroup(int64_t begin, int64_t count) {
   std::vector<Value> start(uses_.size());
   for (size_t v = 0; v < start.size(); ++v) start[v] = {uses_[v], splats_[v], -1};
   std::vector<std::vector<Value>> values(static_cast<size_t>(count), start);
   const auto for_each_vector = [&](auto write) {
     for (int64_t k = 0; k < count; ++k) {
-      vector_ = first + k;
+      element_ = begin + k * kCodeLanes;
       values_ = absl::MakeSpan(values[static_cast<size_t>(k)]);
       write();
     }
@@ -185,7 +196,7 @@ void LoopBody::WriteOp(size_t v) {
   const LoopOp& o = op(v);
   switch (o.fn) {
     case LoopFn::kLoad:
-      if (masked_ || uses_[v] > 1 || o.prefetch) Load(v);
+      if (masks_loads_ || uses_[v] > 1 || o.prefetch) Load(v);
       return;
     case LoopFn::kLoadBFloat16:
       return Load(v);
@@ -200,10 +211,7 @@ void LoopBody::WriteOp(size_t v) {
       WriteStore(o);
       return Release(o);
     case LoopFn::kReduce:
-      WithOperand(Arg(o, 0), [&](const Operand& x) {
-        const std::vector<Zmm>& totals = accumulators_[static_cast<size_t>(o.reduction)];
-        Accumulate(static_cast<size_t>(o.reduction), totals[static_cast<size_t>(vector_) % totals.size()], x);
-      });
+      WriteReduce(o);
       return Release(o);
     case LoopFn::kSelect:
       return WriteSelect(v);
@@ -221,7 +229,7 @@ void LoopBody::WriteStore(const LoopOp& o) {
   if (o.fn == LoopFn::kStoreFlags) return WriteFlagsStore(o);
   const Zmm x = Vector(Arg(o, 0));
   const Address to = code_.zword[AddressOf(o.slot, 4)];
-  if (masked_) {
+  if (masks_results_) {
     code_.vmovups(to | code_.k1, x);
   } else {
     code_.vmovups(to, x);
@@ -233,7 +241,7 @@ void LoopBody::WriteBFloat16Store(const LoopOp& o) {
   const Zmm bits = code_.TakeVector();
   code_.vpsrld(bits, x, 16);
   const Address to = code_.yword[AddressOf(o.slot, 2)];
-  if (masked_) {
+  if (masks_results_) {
     code_.vpmovdw(to | code_.k1, bits);
   } else {
     code_.vpmovdw(to, bits);
@@ -246,7 +254,7 @@ void LoopBody::WriteFlagsStore(const LoopOp& o) {
   const Xbyak::Xmm x(bytes.getIdx());
   code_.vmovdqu8(x | Mask(Arg(o, 0)) | code_.T_z, code_.OneBytes());
   const Address to = code_.xword[AddressOf(o.slot, 1)];
-  if (masked_) {
+  if (masks_results_) {
     code_.vmovdqu8(to | code_.k1, x);
   } else {
     code_.vmovdqu8(to, x);
@@ -390,6 +398,19 @@ void LoopBody::WriteFunction(LoopFn fn, VectorCode::Group x) {
     default:
       return;
   }
+}
+
+void LoopBody::WriteReduce(const LoopOp& o) {
+  const auto r = static_cast<size_t>(o.reduction);
+  const std::vector<Zmm>& totals = accumulators_[r];
+  WithOperand(Arg(o, 0), [&](const Operand& x) {
+    if (!masks_results_) return Accumulate(r, totals[static_cast<size_t>(element_ / kCodeLanes) % totals.size()], x);
+    const Zmm total = code_.TakeVector();
+    code_.vmovaps(total, totals[0]);
+    Accumulate(r, total, x);
+    code_.vmovaps(totals[0] | code_.k1, total);
+    code_.Give(total);
+  });
 }
 
 void LoopBody::Accumulate(size_t reduction, Zmm total, const Operand& x) {

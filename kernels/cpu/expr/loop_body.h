@@ -41,10 +41,14 @@ class LoopBody {
 
   // Writes the operations for `count` vectors of an iteration, from `first` on.
   void Write(int64_t first, int64_t count);
-  // Writes the operations for the first vector of an iteration, for those of its elements that mask k1 has.
-  void WriteMasked() { WriteGroup(0, 1, /*masked=*/true); }
+  // Writes the operations for the first vector of an iteration, for those of its elements that mask k1 has. The others
+  // may not be there.
+  void WriteMasked();
+  // Writes the operations for the vector at element `begin` of an iteration, whose elements are all there. Only those
+  // that mask k1 has are stored, and added to the first accumulators.
+  void WriteTail(int64_t begin);
 
-  // Writes one step of a reduction.
+  // Writes one step of a reduction, of all elements.
   void Accumulate(size_t reduction, VectorCode::Zmm total, const Xbyak::Operand& x);
 
  private:
@@ -81,8 +85,8 @@ class LoopBody {
   // Counts the uses of the arguments of an operation, and frees registers that no other needs.
   void Release(const LoopOp& op);
 
-  // Writes the operations for `count` vectors side by side.
-  void WriteGroup(int64_t first, int64_t count, bool masked);
+  // Writes the operations for `count` vectors side by side, the first at element `begin` of an iteration.
+  void WriteGroup(int64_t begin, int64_t count);
   // Writes operation v for the current vector.
   void WriteOp(size_t v);
   void Prefetch(size_t v, int bytes);
@@ -98,6 +102,8 @@ class LoopBody {
   void WriteBinary(size_t v);
   void WriteExtremum(size_t v, size_t first, const Xbyak::Operand& y);
   void ReplaceByExtremum(Zmm x, const Xbyak::Operand& y, bool maximum);
+  // Writes one step of a reduction, of the elements that the group stores.
+  void WriteReduce(const LoopOp& o);
   // Copies the argument of a function to the register of its result, unless it is there.
   Zmm CopyArgument(size_t v);
   void WriteFunction(LoopFn fn, VectorCode::Group x);
@@ -112,9 +118,10 @@ class LoopBody {
   std::vector<Xbyak::Reg64> used_;
   Accumulators accumulators_;
   // The group that is written.
-  bool masked_ = false;
-  int64_t vector_ = 0;
-  absl::Span<Value> values_;  // of vector_
+  bool masks_loads_ = false;
+  bool masks_results_ = false;
+  int64_t element_ = 0;       // of the iteration, with which the current vector begins
+  absl::Span<Value> values_;  // of this vector
 };
 
 }  // namespace cotan::cpu::expr

@@ -82,8 +82,8 @@ class LoopWriter {
   bool ReducesColumns() const { return !loop_.reductions.empty() && !loop_.reduces_rows; }
   bool ReducesRows() const { return !loop_.reductions.empty() && loop_.reduces_rows; }
   bool GoesByRows() const {
-    return ReducesRows() || std::any_of(loop_.ops.begin(), loop_.ops.end(),
-                                        [](const LoopOp& op) { return op.fn == LoopFn::kRowValue; });
+    return ReducesRows() ||
+           std::any_of(loop_.ops.begin(), loop_.ops.end(), [](const LoopOp& op) { return op.fn == LoopFn::kRowValue; });
   }
   // Returns true if a row has so many vectors that there is a loop for them.
   bool HasRowLoop() const { return loop_.cols / kCodeLanes > kMaxUnrolled; }
@@ -116,10 +116,7 @@ class LoopWriter {
   void WriteElements() {
     const int64_t count = loop_.rows * loop_.cols;
     const int64_t whole = count / kCodeLanes * kCodeLanes;
-    if (whole < count) {
-      code_.mov(code_.eax, (1u << (count - whole)) - 1);
-      code_.kmovw(code_.k1, code_.eax);
-    }
+    if (whole < count) SetMask((1u << (count - whole)) - 1);
     code_.xor_(code_.eax, code_.eax);
     if (whole > 0) {
       const int64_t vectors = GreatestDivisor(whole / kCodeLanes, kMaxInterleaved);
@@ -131,6 +128,12 @@ class LoopWriter {
       code_.jb(begin, Xbyak::CodeGenerator::T_NEAR);
     }
     if (whole < count) body_.WriteMasked();
+  }
+
+  // Sets k1; replaces rax.
+  void SetMask(uint32_t mask) {
+    code_.mov(code_.eax, mask);
+    code_.kmovw(code_.k1, code_.eax);
   }
 
   static uint32_t Imm(int64_t value) { return static_cast<uint32_t>(value); }
@@ -159,10 +162,13 @@ class LoopWriter {
   }
 
   // The order is that of ReduceToVector() in tile_reduce.h: four partial results, which the last vectors of a row do
-  // not take part in. r14 is the row, as an offset among the results.
+  // not take part in. The last elements of a row, if they do not fill a vector, are the last of one that begins before
+  // them. r14 is the row, as an offset among the results.
   void WriteRows() {
     const int64_t vectors = loop_.cols / kCodeLanes;
     const int64_t in_groups = vectors / kRowAccumulators * kRowAccumulators;
+    const int64_t tail = loop_.cols % kCodeLanes;
+    if (tail > 0) SetMask(0xffffu & ~0u << (kCodeLanes - tail));
     TakeAccumulators(in_groups > 0 ? kRowAccumulators : 1);
     Xbyak::Label begin;
     code_.xor_(code_.eax, code_.eax);
@@ -175,8 +181,10 @@ class LoopWriter {
     for (const std::vector<Zmm>& totals : accumulators_) first.push_back({totals[0]});
     body_.SetAccumulators(first);
     body_.Write(in_groups - done, vectors - in_groups);
+    const int64_t left = loop_.cols - done * kCodeLanes;
+    if (tail > 0) body_.WriteTail(left - kCodeLanes);
     body_.SetAccumulators(accumulators_);
-    if (vectors > done) code_.add(code_.rax, Imm((vectors - done) * kCodeLanes));
+    if (left > 0) code_.add(code_.rax, Imm(left));
     for (size_t r = 0; r < loop_.reductions.size(); ++r) {
       const auto offset = static_cast<int>(register_offsets_[loop_.reductions[r].slot]);
       code_.vmovups(code_.zword[code_.rsi + code_.r14 + offset], accumulators_[r][0]);

@@ -129,7 +129,7 @@ struct Phase {
   std::vector<Step> steps;
   std::vector<Step> whole_tile_start;  // the same as `start` and `steps` for whole tiles, with generated code
   std::vector<Step> whole_tile_steps;
-  std::vector<int> reductions;         // indexes into Plan::reductions
+  std::vector<int> reductions;  // indexes into Plan::reductions
   std::vector<Step> finish;
 };
 

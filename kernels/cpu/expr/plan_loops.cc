@@ -194,11 +194,17 @@ class LoopFinder {
     }
   }
 
-  // One step alone is as fast without code, except a sum of columns; so are the steps of few elements.
+  // Returns true if the slot has values that were spread over rows, which code reads before that.
+  bool IsRowValue(uint16_t slot) const { return slot < row_values_.size() && row_values_[slot] >= 0; }
+
+  // One step alone is as fast without code, except a sum of columns or one with values of rows; so are the steps of few
+  // elements.
   bool IsWorthCode(size_t begin, size_t end) const {
     if (plan_.tiling.row_block * plan_.tiling.col_block < 2 * kCodeLanes) return false;
     if (end - begin != 1) return end > begin;
-    return steps_[begin].kind != Step::Kind::kCompute && plan_.tiling.mode == TileMode::kColumns;
+    const Step& step = steps_[begin];
+    if (step.kind != Step::Kind::kCompute) return plan_.tiling.mode == TileMode::kColumns;
+    return IsRowValue(step.in[0]) || IsRowValue(step.in[1]) || IsRowValue(step.in[2]);
   }
 
   TileLoop Build(size_t begin, size_t end) {
@@ -232,7 +238,7 @@ class LoopFinder {
 
   // Returns the value of `slot`, of bools if `flags`.
   int ValueOf(uint16_t slot, bool flags) {
-    if (values_[slot] < 0 && !flags && slot < row_values_.size() && row_values_[slot] >= 0) {
+    if (values_[slot] < 0 && !flags && IsRowValue(slot)) {
       values_[slot] = AddOp({.fn = LoopFn::kRowValue, .slot = static_cast<uint16_t>(row_values_[slot])});
     } else if (values_[slot] < 0) {
       const bool prefetch = !flags && plan_.exceeds_caches && plan_.slots[slot].kind == Slot::Kind::kMemory;

@@ -53,6 +53,34 @@ TEST_F(PlanLoopsTest, WholeTilesHaveCodeForFunctionsAndReductions) {
   EXPECT_EQ(Count(plan.phases[1].steps, Step::Kind::kCode), 0);  // for a tile of fewer rows
 }
 
+TEST_F(PlanLoopsTest, ValuesOfRowsAreNotSpreadForWholeTiles) {
+  ExprBuilder b({100, 64}, {1});
+  const int e = b.Apply(FN_EXP, {b.Sub(b.Input(0, kF32), b.Max(b.Input(0, kF32)))});
+  b.Output(b.Div(e, b.Sum(e)));
+  const Plan plan = Compile(b, {Spec({100, 64})}, {Spec({100, 64})});
+  EXPECT_EQ(Count(plan.phases[1].start, Step::Kind::kSpread), 1);  // the maximum
+  EXPECT_EQ(Count(plan.phases[1].whole_tile_start, Step::Kind::kSpread), 0);
+  EXPECT_EQ(plan.phases[2].whole_tile_start.size(), 0u);
+}
+
+TEST_F(PlanLoopsTest, ValuesOfRowsAreSpreadWhereStepsWithoutCodeReadThem) {
+  ExprBuilder b({100, 64}, {1});
+  const int x = b.Input(0, kF32), mean = b.Sum(x);
+  b.Output(b.Mul(b.Apply(FN_SIN, {mean}), b.Apply(FN_SIN, {b.Add(x, mean)})));  // one of a row, one of its elements
+  b.Output(b.Apply(FN_ATAN2, {mean, x}));
+  const Plan plan = Compile(b, {Spec({100, 64})}, {Spec({100, 64}), Spec({100, 64})});
+  EXPECT_EQ(Count(plan.phases[1].start, Step::Kind::kSpread), 2);
+  EXPECT_EQ(Count(plan.phases[1].whole_tile_start, Step::Kind::kSpread), 1);  // of atan2
+}
+
+TEST_F(PlanLoopsTest, ValuesOfRowsAreSpreadIfARowIsLessThanAVector) {
+  ExprBuilder b({100, 15}, {1});
+  const int x = b.Input(0, kF32);
+  b.Output(b.Apply(FN_EXP, {b.Sub(x, b.Max(x))}));
+  const Plan plan = Compile(b, {Spec({100, 15})}, {Spec({100, 15})});
+  EXPECT_EQ(Count(plan.phases[1].whole_tile_start, Step::Kind::kSpread), 1);
+}
+
 TEST_F(PlanLoopsTest, LoadsComeBeforeRunsOfFunctions) {
   ExprBuilder b({40, 64});
   const int x = b.Apply(FN_EXP, {b.Input(0, kF32)});

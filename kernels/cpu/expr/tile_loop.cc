@@ -15,6 +15,9 @@ bool CanReduceColumns(int64_t rows, int64_t cols) {
   return cols % kCodeLanes == 0 && rows % StackedRows(rows, cols) == 0;
 }
 
-bool HasRowCode(int64_t cols) { return cols % kCodeLanes == 0; }
+bool HasRowCode(int64_t cols) {
+  const int64_t lanes = (cols + kCodeLanes - 1) / kCodeLanes * kCodeLanes;
+  return cols >= kCodeLanes && 3 * lanes <= 4 * cols;
+}
 
 }  // namespace cotan::cpu::expr

@@ -135,7 +135,7 @@ int64_t StackedRows(int64_t rows, int64_t cols);
 bool CanReduceColumns(int64_t rows, int64_t cols);
 
 // Returns true if loops may go row by row over tiles with rows of `cols` elements, to reduce them or to use one value
-// for each.
+// for each: at most a third more elements are computed than there are, because the last vector of a row overlaps.
 bool HasRowCode(int64_t cols);
 
 }  // namespace cotan::cpu::expr

@@ -20,8 +20,8 @@
 
 namespace cotan::cpu::onednn {
 
-// Returns true if this processor multiplies matrices of `dtype` natively: f32 always, bf16 with AVX512_BF16
-// or AMX.
+// Returns true if this processor multiplies matrices of `dtype` natively: f32 always, bf16 with AMX, or with
+// AVX512_BF16 where that is not slower than f32.
 bool HasFast(DType dtype);
 
 // An operand of a primitive: its number in oneDNN (DNNL_ARG_SRC, ...) and its layout.
