@@ -190,10 +190,11 @@ TEST_P(CheapOpsTest, ALimitThatCheapOpsKeepRepeatsTheseAlone) {
   EXPECT_EQ((*limited)->session().arena_bytes(), (*without_limit)->session().arena_bytes());
 }
 
+// In bf16 the arena has f32 copies of a convolution's operands on processors that have no fast products of bf16.
 INSTANTIATE_TEST_SUITE_P(Models, CheapOpsTest,
                          ::testing::Values(CheapOpsCase{"mlp"}, CheapOpsCase{"gpt", DType::kUndefined, 0.8},
                                            CheapOpsCase{"dropout_gpt"}, CheapOpsCase{"resnet", DType::kUndefined, 0.7},
-                                           CheapOpsCase{"resnet", DType::kBFloat16, 0.75}),
+                                           CheapOpsCase{"resnet", DType::kBFloat16, 0.8}),
                          [](const auto& info) {
                            return info.param.model + (info.param.autocast == DType::kBFloat16 ? "_bf16" : "");
                          });
