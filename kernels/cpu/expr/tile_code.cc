@@ -53,7 +53,8 @@ TileCode WriteLoops(absl::Span<const TileLoop> loops, absl::Span<const int64_t> 
   code.loops.resize(loops.size(), nullptr);
   if (bytes.empty() || !code.memory.Assign(bytes)) return code;
   for (size_t k = 0; k < loops.size(); ++k) {
-    if (begins[k].has_value()) code.loops[k] = reinterpret_cast<TileCodeFn>(code.memory.begin() + *begins[k]);
+    if (!begins[k].has_value()) continue;
+    code.loops[k] = reinterpret_cast<TileCodeFn>(const_cast<uint8_t*>(code.memory.begin() + *begins[k]));
   }
   return code;
 }
