@@ -2,12 +2,14 @@
 
 #include "kernels/cpu/expr/tile_loop.h"
 
+#include <algorithm>
+
 namespace cotan::cpu::expr {
 
 int64_t StackedRows(int64_t rows, int64_t cols) {
   int64_t stacked = 1;
   while (stacked * cols < 4 * kCodeLanes) stacked *= 2;
-  while (stacked > rows) stacked /= 2;
+  while (stacked > std::max<int64_t>(rows, 1)) stacked /= 2;
   return stacked;
 }
 
