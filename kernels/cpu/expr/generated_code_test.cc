@@ -150,6 +150,17 @@ Case Pointwise(int64_t count) {
   return c;
 }
 
+// Exponentials of rows, and their sum.
+Case ShiftedExp(int64_t rows, int64_t width) {
+  const Spec full = {kF32, {rows, width}};
+  Case c = {"exp", ExprBuilder(full.sizes, {1}), {full}, {full, {kF32, {rows, 1}}}};
+  ExprBuilder& b = c.builder;
+  const int x = b.Input(0, kF32), e = b.Apply(FN_EXP, {b.Sub(x, b.Max(x))});
+  b.Output(e);
+  b.Output(b.Sum(e));
+  return c;
+}
+
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const int64_t channels : {1, 7, 16, 24, 32, 48, 64, 80, 128, 512, 1040}) {
@@ -173,17 +184,6 @@ void Fill(std::vector<std::unique_ptr<HostTensor>>& tensors, std::mt19937_64& ra
     const bool is_index = tensor->dtype() == DType::kInt32;
     FillRandom(*tensor, random, is_index ? 0 : -3, is_index ? 40 : 3);
   }
-}
-
-// Exponentials of rows, and their sum.
-Case ShiftedExp(int64_t rows, int64_t width) {
-  const Spec full = {kF32, {rows, width}};
-  Case c = {"exp", ExprBuilder(full.sizes, {1}), {full}, {full, {kF32, {rows, 1}}}};
-  ExprBuilder& b = c.builder;
-  const int x = b.Input(0, kF32), e = b.Apply(FN_EXP, {b.Sub(x, b.Max(x))});
-  b.Output(e);
-  b.Output(b.Sum(e));
-  return c;
 }
 
 // Code for the end of a row reads elements that it has written, if the row is not a multiple of a vector.

@@ -135,14 +135,20 @@ class Compiler {
       return slots(i).splat;
     }
     slots(i).splat = plan_slots_.AddShared(a_.TileItems() * RegisterItemBytes(n.dtype));
+    plan_.shared_tile.push_back(SpreadStep(i, slots(i).splat));
+    return slots(i).splat;
+  }
+
+  // Returns the step that fills the tile `out` with the first element of node i's value, or by the strides that are
+  // set.
+  Step SpreadStep(int i, int out) {
     Step step;
     step.kind = Step::Kind::kSpread;
-    step.dtype = RegisterDType(n.dtype);
-    step.out = static_cast<uint16_t>(slots(i).splat);
+    step.dtype = RegisterDType(node(i).dtype);
+    step.out = static_cast<uint16_t>(out);
     step.in[0] = static_cast<uint16_t>(slots(i).main);
     step.copy = ops_.find_load(step.dtype);
-    plan_.shared_tile.push_back(step);
-    return slots(i).splat;
+    return step;
   }
 
   // --- Steps ------------------------------------------------------------------
@@ -335,31 +341,11 @@ class Compiler {
     if (slot >= 0) return slot;
     // It needs a new register, because it is live before the phase's other values.
     slot = plan_slots_.AddRegister(node(i).dtype);
-    Step step;
-    step.kind = Step::Kind::kSpread;
-    step.dtype = RegisterDType(node(i).dtype);
-    step.out = static_cast<uint16_t>(slot);
-    step.in[0] = static_cast<uint16_t>(slots(i).main);
-    step.copy = ops_.find_load(step.dtype);
+    Step step = SpreadStep(i, slot);
     step.row_stride = a_.tiling.mode == TileMode::kRows ? 1 : 0;
     step.col_stride = a_.tiling.mode == TileMode::kRows ? 0 : 1;
     phase_->start.push_back(step);
     return slot;
-  }
-
-  // Returns the last node of the phase that uses each node; num_nodes() if the end of the phase uses it.
-  std::vector<int> LastUses(int p) {
-    std::vector<int> last(a_.nodes.size(), -1);
-    for (int i = 0; i < num_nodes(); ++i) {
-      const bool computed = a_.IsComputed(i, p);
-      const bool reduced = a_.IsReduced(i, p);
-      if (!computed && !reduced) continue;
-      for (int k = 0; k < Arity(i); ++k) last[static_cast<size_t>(OperandOf(i, k))] = i;
-    }
-    for (size_t k = 0; k < program_.outputs.size(); ++k) {
-      if (a_.output_is_full[k] && a_.StorePhase(k) == p) last[static_cast<size_t>(a_.stored[k])] = num_nodes();
-    }
-    return last;
   }
 
   // Adds the slot of output k, whose tiles are computed in its memory, or streamed to it.
@@ -390,7 +376,7 @@ class Compiler {
     phase_ = &plan_.phases.back();
     spread_.assign(a_.nodes.size(), -1);
     direct_.assign(program_.outputs.size(), false);
-    const std::vector<int> last_use = LastUses(p);
+    const std::vector<int> last_use = a_.LastUses(p);
     for (int i = 0; i < num_nodes(); ++i) {
       // Operands are released first, because the node may reuse their register.
       ReleaseOperands(i, last_use);

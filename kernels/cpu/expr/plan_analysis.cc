@@ -403,6 +403,19 @@ bool PlanAnalysis::IsReduced(int i, int phase) const {
 
 int PlanAnalysis::StorePhase(size_t k) const { return std::max(info[static_cast<size_t>(stored[k])].phase, 0); }
 
+std::vector<int> PlanAnalysis::LastUses(int phase) const {
+  const int num_nodes = static_cast<int>(nodes.size());
+  std::vector<int> last(nodes.size(), -1);
+  for (int i = 0; i < num_nodes; ++i) {
+    if (!IsComputed(i, phase) && !IsReduced(i, phase)) continue;
+    for (int k = 0; k < Arity(i); ++k) last[static_cast<size_t>(node(i).operands[static_cast<size_t>(k)])] = i;
+  }
+  for (size_t k = 0; k < stored.size(); ++k) {
+    if (output_is_full[k] && StorePhase(k) == phase) last[static_cast<size_t>(stored[k])] = num_nodes;
+  }
+  return last;
+}
+
 bool PlanAnalysis::TileIsDense(int operand) const {
   const auto k = static_cast<size_t>(operand);
   return (tiling.col_block == 1 || tiling.col_strides[k] == 1) &&

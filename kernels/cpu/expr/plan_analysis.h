@@ -64,6 +64,9 @@ struct PlanAnalysis {
   bool IsReduced(int i, int phase) const;
   // Returns the phase in which output k, stored tile by tile, is written.
   int StorePhase(size_t k) const;
+  // Returns, for each node, the last node of `phase` that uses it; -1 if there is none, the number of nodes if the end
+  // of the phase uses it.
+  std::vector<int> LastUses(int phase) const;
   // Returns true if the operand's tiles are dense arrays in its memory.
   bool TileIsDense(int operand) const;
   // Returns the number of elements of a whole tile.

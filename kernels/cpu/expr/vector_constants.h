@@ -16,8 +16,8 @@ constexpr float kLn2High = 0.693145751953125f;  // 16 bits: products with small 
 constexpr float kLn2Low = 1.42860682030941723e-6f;
 
 // exp(x) rounds to 0 from kExpUnderflow down, and to infinity from kExpOverflow up. Intel's processors take 70 ns for a
-// vector with a result that is subnormal or rounds to 0, as those of masked attention do, but not if 2^n for the scaled
-// function of AVX-512 is as small as for kExpLowest, or if one factor is 0.
+// vector with a result that is subnormal or rounds to 0, as those of masked attention do; not if a factor is 0, nor if
+// AVX-512 scales by as small a power of two as that of kExpLowest.
 constexpr float kExpUnderflow = -104.0f;
 constexpr float kExpLowest = -1000.0f;
 constexpr float kExpOverflow = 89.0f;

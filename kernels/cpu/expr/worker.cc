@@ -125,7 +125,7 @@ void Worker::RunPhase(const Phase& phase, int64_t begin, int64_t end, char* tota
   // Reduced values are spread over a whole tile, of which the current one may be a prefix (see Tiling).
   const Extent whole = {plan_.tiling.rows_in_units ? extent_.rows : plan_.tiling.row_block,
                         plan_.tiling.cols_in_units ? extent_.cols : plan_.tiling.col_block};
-  // If loops need less at the start of whole tiles, a tile is whole if it has all rows.
+  // The starts differ only if a tile has whole rows (plan_loops.cc): it is whole if it has all of the block's.
   Execute(extent_.rows == plan_.tiling.row_block ? phase.whole_tile_start : phase.start, whole);
   for (int64_t chunk = begin; chunk < end; ++chunk) {
     EnterChunk(chunk);
