@@ -290,7 +290,7 @@ class Builder {
     COTAN_ASSIGN_OR_RETURN(const Slot input, BringActivation(from, From(plan)));
     std::vector<Slot> inputs = {input, weights};
     if (problem_.bias && IsForward()) inputs.push_back(BringBias());
-    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, is_gemm ? MakeParts(plan) : MakeProduct(plan));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, is_gemm ? MakeParts(plan) : MakeProduct(plan, threads_));
     const StridedLayout layout = ChannelsLast(to.layout);
     COTAN_ASSIGN_OR_RETURN(const MemoryLayout plain, Memory(problem_.dtype, layout));
     const bool is_plain = plain == to_memory;
@@ -315,16 +315,24 @@ class Builder {
     return IsForward() ? plan.layouts.destination : plan.layouts.source;
   }
 
-  // Returns the primitive of `plan`. Inputs: activation, weights and, in a forward with a bias, the bias.
-  absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const Plan& plan) const {
+  // Returns the primitive of `plan`, on threads_ threads or on one. Inputs: activation, weights and, in a forward with
+  // a bias, the bias.
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const Plan& plan, int threads) const {
     std::vector<Argument> arguments = {{IsForward() ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, From(plan)},
                                        {DNNL_ARG_WEIGHTS, plan.layouts.weights}};
     if (problem_.bias && IsForward()) {
       COTAN_ASSIGN_OR_RETURN(const MemoryLayout bias, Memory(problem_.dtype, {problem_.bias->layout.sizes, {1}, 0}));
       arguments.push_back({DNNL_ARG_BIAS, bias});
     }
-    return onednn::MakePrimitive(plan.desc.get(), std::move(arguments),
-                                 {{IsForward() ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, To(plan)}});
+    std::vector<Argument> results = {{IsForward() ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, To(plan)}};
+    if (threads > 1) {
+      const ScopedThreads one_thread(1);
+      COTAN_ASSIGN_OR_RETURN(Plan alone, MakePartPlan(problem_, plan, problem_.source.layout.sizes[0]));
+      if (onednn::ImplementationName(alone.desc.get()) == onednn::ImplementationName(plan.desc.get())) {
+        return onednn::MakePrimitive(plan.desc.get(), std::move(alone.desc), std::move(arguments), std::move(results));
+      }
+    }
+    return onednn::MakePrimitive(plan.desc.get(), std::move(arguments), std::move(results));
   }
 
   // Returns the product in parts of the batch. oneDNN's GEMM-based code splits sums by the number of threads,
@@ -354,7 +362,7 @@ class Builder {
 
   // Adds the product of the images at these byte offsets.
   absl::Status AddPart(const Plan& plan, size_t from_offset, size_t to_offset, ParallelKernel& team) const {
-    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(plan));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(plan, 1));
     std::vector<Slot> inputs = {Slot::Input(0, from_offset), Slot::Input(1)};
     if (problem_.bias && IsForward()) inputs.push_back(Slot::Input(2));
     team.Add(std::move(product), std::move(inputs), {Slot::Output(0, to_offset)});
@@ -408,7 +416,7 @@ class Builder {
   }
 
   absl::Status AddReorder(const MemoryLayout& from, Slot input, const MemoryLayout& to, Slot output) {
-    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reorder, onednn::MakeReorder(from, to));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reorder, onednn::MakeReorder(from, to, threads_));
     pipeline_->Add(std::move(reorder), {input}, {output});
     return absl::OkStatus();
   }

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/convolution/convolution_cases.h"
+#include "kernels/cpu/threading/run_without_team.h"
 #include "kernels/testing/host_tensor.h"
 #include "kernels/testing/random_case.h"
 
@@ -163,6 +164,42 @@ TEST(ConvolutionTest, LargeBatchesHaveTheSameBitsForAnyThreadCount) {
   c.weight = {16, 3, 3, 3};
   c.output = {10, 16, 20, 20};
   ExpectConvolution(c, random, true);
+}
+
+TEST(ConvolutionTest, HasTheSameBitsWhileItsTeamIsSuspended) {
+  std::mt19937_64 random(TestSeed());
+  struct Geometry {
+    DimVector input, weight;
+    int64_t stride;
+  };
+  // Strided and large kernels are oneDNN's.
+  const Geometry geometries[] = {{{6, 16, 20, 18}, {32, 16, 3, 3}, 2}, {{1, 24, 17, 30}, {40, 24, 5, 5}, 1}};
+  for (const Geometry& geometry : geometries) {
+    Convolution convolution;
+    convolution.set_groups(1);
+    DimVector output = {geometry.input[0], geometry.weight[0]};
+    for (int d = 0; d < 2; ++d) {
+      convolution.add_stride(geometry.stride);
+      convolution.add_padding(1);
+      convolution.add_dilation(1);
+      output.push_back(ConvolutionOutputSize(convolution, d, geometry.input[d + 2], geometry.weight[d + 2]));
+    }
+    HostTensor input = RandomTensor(DType::kFloat32, DenseLayout(geometry.input), random);
+    HostTensor weight = RandomTensor(DType::kFloat32, DenseLayout(geometry.weight), random);
+    HostTensor gradient = RandomTensor(DType::kFloat32, DenseLayout(output), random);
+    Op forward, backward;
+    *forward.mutable_convolution() = convolution;
+    *backward.mutable_convolution_backward_input()->mutable_forward() = convolution;
+    HostTensor on_team[] = {{DType::kFloat32, gradient.layout()}, {DType::kFloat32, input.layout()}};
+    HostTensor alone[] = {{DType::kFloat32, gradient.layout()}, {DType::kFloat32, input.layout()}};
+    const auto run = [&](HostTensor* results) {
+      EXPECT_TRUE(RunOp(MakeConvolution, forward, {&input, &weight}, {&results[0]}, 2).ok());
+      EXPECT_TRUE(RunOp(MakeConvolutionBackwardInput, backward, {&gradient, &weight}, {&results[1]}, 2).ok());
+    };
+    run(on_team);
+    RunWithoutTeam([&] { run(alone); });
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(on_team[i].bytes(), alone[i].bytes()) << i;
+  }
 }
 
 // 3 x 3 kernels with enough channels and pixels for Winograd's algorithm: odd sides, so that tiles are cut, all

@@ -8,6 +8,7 @@
 #include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/threading/run_without_team.h"
 #include "kernels/testing/host_tensor.h"
 #include "kernels/testing/random_case.h"
 #include "testing/tolerance.h"
@@ -87,6 +88,16 @@ void ExpectProduct(std::vector<HostTensor*> inputs, const StridedLayout& output)
   }
 }
 
+// Compares two threads with one that runs without its team.
+void ExpectSameBitsWithoutTeam(const DimVector& a, const DimVector& b, const DimVector& c, std::mt19937_64& random) {
+  HostTensor left = RandomTensor(DType::kFloat32, DenseLayout(a), random);
+  HostTensor right = RandomTensor(DType::kFloat32, DenseLayout(b), random);
+  HostTensor on_team(DType::kFloat32, DenseLayout(c)), alone(DType::kFloat32, DenseLayout(c));
+  ASSERT_TRUE(RunOp(MakeMatmul, MatmulOp(), {&left, &right}, {&on_team}, 2).ok());
+  RunWithoutTeam([&] { EXPECT_TRUE(RunOp(MakeMatmul, MatmulOp(), {&left, &right}, {&alone}, 2).ok()); });
+  EXPECT_EQ(on_team.bytes(), alone.bytes());
+}
+
 void ExpectRandomProducts(DType dtype, int count) {
   std::mt19937_64 random(TestSeed());
   for (int i = 0; i < count; ++i) {
@@ -164,6 +175,14 @@ TEST(MatmulTest, PaddedRowsHaveTheSameBitsForAnyThreadCount) {
   HostTensor a = RandomTensor(DType::kFloat32, {{30, 4096}, {4099, 1}, 0}, random);
   HostTensor b = RandomTensor(DType::kFloat32, {{4096, 40}, {43, 1}, 0}, random);
   ExpectProduct({&a, &b}, {{30, 40}, {50, 1}, 0});
+}
+
+// Sums of fewer than 8 terms are oneDNN's on every processor.
+TEST(MatmulTest, HasTheSameBitsWhileItsTeamIsSuspended) {
+  std::mt19937_64 random(TestSeed());
+  ExpectSameBitsWithoutTeam({200, 5}, {5, 300}, {200, 300}, random);
+  ExpectSameBitsWithoutTeam({400, 7}, {7, 64}, {400, 64}, random);
+  ExpectSameBitsWithoutTeam({300, 64}, {64, 200}, {300, 200}, random);
 }
 
 TEST(MatmulTest, SumOverNothingIsTheAddend) {

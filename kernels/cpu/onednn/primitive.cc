@@ -2,9 +2,11 @@
 
 #include "kernels/cpu/onednn/primitive.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "kernels/cpu/threading/parallel.h"
 
 namespace cotan::cpu::onednn {
 namespace {
@@ -63,6 +65,47 @@ class PrimitiveKernel final : public Kernel {
   size_t num_inputs_ = 0;
 };
 
+// Runs one of two primitives: `team` on a team, or that of `alone_desc` on the calling thread while teams lose time.
+class TeamPrimitiveKernel final : public Kernel {
+ public:
+  TeamPrimitiveKernel(std::unique_ptr<Kernel> team, OwnedDesc alone_desc, std::vector<Argument> inputs,
+                      std::vector<Argument> outputs, size_t alone_scratch_bytes)
+      : team_(std::move(team)),
+        alone_desc_(std::move(alone_desc)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)) {
+    scratch_bytes_ = std::max(team_->scratch_bytes(), alone_scratch_bytes);
+  }
+
+  absl::Status Run(const KernelArgs& args) override {
+    if (!RunsAlone()) return team_->Run(args);
+    const ScopedThreads one_thread(1);
+    if (alone_ == nullptr) COTAN_RETURN_IF_ERROR(MakeAlone());
+    return alone_->Run(args);
+  }
+
+ private:
+  absl::Status MakeAlone() {
+    COTAN_ASSIGN_OR_RETURN(alone_, PrimitiveKernel::Create(alone_desc_.get(), inputs_, outputs_));
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<Kernel> team_;
+  std::unique_ptr<Kernel> alone_;  // null until it is needed
+  OwnedDesc alone_desc_;
+  std::vector<Argument> inputs_;
+  std::vector<Argument> outputs_;
+};
+
+absl::StatusOr<OwnedDesc> MakeReorderDesc(const MemoryLayout& from, const MemoryLayout& to) {
+  COTAN_ASSIGN_OR_RETURN(const dnnl_engine_t engine, CpuEngine());
+  COTAN_ASSIGN_OR_RETURN(const OwnedAttr attr, MakeAttr());
+  dnnl_primitive_desc_t raw = nullptr;
+  COTAN_RETURN_IF_DNNL_ERROR(
+      dnnl_reorder_primitive_desc_create(&raw, from.handle(), engine, to.handle(), engine, attr.get()));
+  return OwnedDesc(raw);
+}
+
 // Returns true if the processor multiplies bf16 without AMX (vdpbf16ps) at half the rate of f32, in operations. Intel's
 // do since Golden Cove, which has AVX512_FP16; where they have no AMX, a hypervisor hides it.
 bool MultipliesPairsSlowly() {
@@ -100,14 +143,23 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitive(const_dnnl_primitive_desc_
   return PrimitiveKernel::Create(desc, inputs, outputs);
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeReorder(const MemoryLayout& from, const MemoryLayout& to) {
-  COTAN_ASSIGN_OR_RETURN(const dnnl_engine_t engine, CpuEngine());
-  COTAN_ASSIGN_OR_RETURN(const OwnedAttr attr, MakeAttr());
-  dnnl_primitive_desc_t raw = nullptr;
-  COTAN_RETURN_IF_DNNL_ERROR(
-      dnnl_reorder_primitive_desc_create(&raw, from.handle(), engine, to.handle(), engine, attr.get()));
-  const OwnedDesc desc(raw);
-  return MakePrimitive(desc.get(), {{DNNL_ARG_FROM, from}}, {{DNNL_ARG_TO, to}});
+absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitive(const_dnnl_primitive_desc_t desc, OwnedDesc alone,
+                                                      std::vector<Argument> inputs, std::vector<Argument> outputs) {
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> team, PrimitiveKernel::Create(desc, inputs, outputs));
+  COTAN_ASSIGN_OR_RETURN(const MemoryLayout scratchpad, ChosenMemory(alone.get(), dnnl_query_scratchpad_md));
+  return std::make_unique<TeamPrimitiveKernel>(std::move(team), std::move(alone), std::move(inputs), std::move(outputs),
+                                               scratchpad.bytes());
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeReorder(const MemoryLayout& from, const MemoryLayout& to, int threads) {
+  const ScopedThreads scoped(threads);
+  COTAN_ASSIGN_OR_RETURN(const OwnedDesc desc, MakeReorderDesc(from, to));
+  std::vector<Argument> inputs = {{DNNL_ARG_FROM, from}};
+  std::vector<Argument> outputs = {{DNNL_ARG_TO, to}};
+  if (threads == 1) return MakePrimitive(desc.get(), std::move(inputs), std::move(outputs));
+  const ScopedThreads one_thread(1);
+  COTAN_ASSIGN_OR_RETURN(OwnedDesc alone, MakeReorderDesc(from, to));
+  return MakePrimitive(desc.get(), std::move(alone), std::move(inputs), std::move(outputs));
 }
 
 }  // namespace cotan::cpu::onednn

@@ -17,6 +17,7 @@
 #include "dnnl.h"
 #include "kernels/api/kernel.h"
 #include "kernels/cpu/onednn/descriptors.h"
+#include "kernels/cpu/onednn/handles.h"
 
 namespace cotan::cpu::onednn {
 
@@ -36,8 +37,15 @@ struct Argument {
 absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitive(const_dnnl_primitive_desc_t desc, std::vector<Argument> inputs,
                                                       std::vector<Argument> outputs);
 
-// Returns a kernel that copies input 0 of layout `from` to output 0 of layout `to`.
-absl::StatusOr<std::unique_ptr<Kernel>> MakeReorder(const MemoryLayout& from, const MemoryLayout& to);
+// The same, with a second primitive, which runs on the calling thread while cpu::RunsAlone(). `alone`: its descriptor,
+// made where OpenMP's default thread count was one, with the operands, the implementation and the results of `desc`.
+// Its code is generated when it first runs.
+absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitive(const_dnnl_primitive_desc_t desc, OwnedDesc alone,
+                                                      std::vector<Argument> inputs, std::vector<Argument> outputs);
+
+// Returns a kernel that copies input 0 of layout `from` to output 0 of layout `to` on at most `threads` threads, which
+// is OpenMP's default thread count in every run.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeReorder(const MemoryLayout& from, const MemoryLayout& to, int threads);
 
 }  // namespace cotan::cpu::onednn
 

@@ -3,9 +3,13 @@
 #include "kernels/cpu/onednn/primitive.h"
 
 #include <memory>
+#include <numeric>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/threading/parallel.h"
+#include "kernels/cpu/threading/run_without_team.h"
 
 namespace cotan::cpu::onednn {
 namespace {
@@ -36,7 +40,7 @@ TEST(PrimitiveTest, ReorderRunsAsAKernel) {
   const auto columns = StridedMemory(DType::kFloat32, {2, 3}, {1, 2});
   ASSERT_TRUE(rows.ok() && columns.ok());
   EXPECT_FALSE(*rows == *columns);
-  const auto kernel = MakeReorder(*rows, *columns);
+  const auto kernel = MakeReorder(*rows, *columns, /*threads=*/1);
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   ASSERT_EQ((*kernel)->scratch_bytes(), 0U);
   float from[] = {1, 2, 3, 4, 5, 6};
@@ -45,6 +49,35 @@ TEST(PrimitiveTest, ReorderRunsAsAKernel) {
   void* out = to;
   ASSERT_TRUE((*kernel)->Run({&in, &out, nullptr}).ok());
   EXPECT_THAT(to, ElementsAre(1, 4, 2, 5, 3, 6));
+}
+
+TEST(PrimitiveTest, ReorderRunsWithAndWithoutItsTeam) {
+  constexpr int64_t kRows = 300;
+  constexpr int64_t kColumns = 500;
+  const auto rows = StridedMemory(DType::kFloat32, {kRows, kColumns}, {kColumns, 1});
+  const auto columns = StridedMemory(DType::kFloat32, {kRows, kColumns}, {1, kRows});
+  ASSERT_TRUE(rows.ok() && columns.ok());
+  const auto kernel = MakeReorder(*rows, *columns, /*threads=*/2);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  std::vector<float> from(kRows * kColumns);
+  std::iota(from.begin(), from.end(), 0.0F);
+  std::vector<char> scratch((*kernel)->scratch_bytes());
+  const auto expect_reordered = [&] {
+    std::vector<float> to(from.size());
+    void* in = from.data();
+    void* out = to.data();
+    const ScopedThreads threads(2);
+    ASSERT_TRUE((*kernel)->Run({&in, &out, scratch.data()}).ok());
+    for (int64_t row = 0; row < kRows; ++row) {
+      for (int64_t column = 0; column < kColumns; ++column) {
+        const float value = to[static_cast<size_t>(column * kRows + row)];
+        ASSERT_EQ(value, static_cast<float>(row * kColumns + column)) << row << ", " << column;
+      }
+    }
+  };
+  expect_reordered();
+  RunWithoutTeam(expect_reordered);
+  expect_reordered();
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace cotan::cpu {
 // Calls fn(begin, end) for the chunks [0, grain), [grain, 2 * grain), ... of [0, count); the last chunk may
 // be shorter. Each chunk is one call, so results that depend on chunk boundaries (partial sums) depend on
 // `grain` only, not on the number of threads. Chunks run in any order on at most `threads` threads; adjacent
-// chunks tend to run on the same thread. Returns when all chunks are done. Allocates nothing after the first
-// use of a thread count.
+// chunks tend to run on the same thread, and a thread that is done takes chunks of others. Returns when all chunks are
+// done. Allocates nothing after the first use of a thread count.
 //
 // count >= 0, grain >= 1, threads >= 1. A single chunk, or threads == 1, runs on the calling thread without
 // the pool. Nested calls run serially.
@@ -25,6 +25,11 @@ void ParallelFor(int threads, int64_t count, int64_t grain, absl::FunctionRef<vo
 // thread that runs the chunk, for per-thread scratch; a worker runs one chunk at a time.
 void ParallelForWorker(int threads, int64_t count, int64_t grain,
                        absl::FunctionRef<void(int worker, int64_t begin, int64_t end)> fn);
+
+// Returns whether the team of the calling thread is suspended, because its members lose more time than they save
+// (team_backoff.h): loops that may use more threads run on the calling thread alone. For kernels that have code for
+// both.
+bool RunsAlone();
 
 // Returns the number of threads, at most `threads`, that an op of `flops` floating point operations should
 // use: a thread with less than about 10 microseconds of work costs more than it saves.

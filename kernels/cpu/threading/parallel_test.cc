@@ -3,13 +3,16 @@
 #include "kernels/cpu/threading/parallel.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/threading/run_without_team.h"
 #include "kernels/cpu/threading/team.h"
 
 namespace cotan::cpu {
@@ -64,6 +67,35 @@ TEST(ParallelForTest, NestedCallRunsSerially) {
     });
   });
   EXPECT_EQ(sum, 120);
+}
+
+TEST(ParallelForTest, AThreadThatIsDoneTakesChunksOfOthers) {
+  constexpr int64_t kCount = 10;
+  std::atomic<int64_t> done = 0;
+  // The first thread to begin a chunk waits until another has run all others.
+  std::atomic<bool> began = false;
+  ParallelFor(2, kCount, 1, [&](int64_t, int64_t) {
+    if (!began.exchange(true)) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (done != kCount - 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      EXPECT_EQ(done, kCount - 1);
+    }
+    ++done;
+  });
+  EXPECT_EQ(done, kCount);
+}
+
+TEST(ParallelForTest, LoopsRunOnTheCallerWhileItsTeamIsSuspended) {
+  RunWithoutTeam([] {
+    ASSERT_TRUE(RunsAlone());
+    ParallelFor(2, 8, 1, [](int64_t, int64_t) { EXPECT_FALSE(InTeam()); });
+    EXPECT_EQ(Chunks(2, 10, 4), (std::set<std::pair<int64_t, int64_t>>{{0, 4}, {4, 8}, {8, 10}}));
+  });
+  RunWithoutTeam([] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (RunsAlone() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_FALSE(RunsAlone()) << "the team is not tried again";
+  });
 }
 
 TEST(ThreadsWorthwhileTest, SmallWorkStaysOnOneThread) {
