@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/execution/physical_cores.h"
+#include "runtime/execution/step_threads.h"
 
 #include <sched.h>
 
@@ -10,9 +10,12 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "base/tasks.h"
 
 namespace cotan {
+namespace {
 
+// Returns the number of physical cores that this process may run on, at least 1.
 int PhysicalCores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -27,5 +30,9 @@ int PhysicalCores() {
   }
   return std::max(1, static_cast<int>(cores.size()));
 }
+
+}  // namespace
+
+int StepThreads(int requested) { return requested == 0 ? PhysicalCores() : std::min(requested, UsableProcessors()); }
 
 }  // namespace cotan

@@ -15,8 +15,8 @@
 #include "kernels/api/registry.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/execution/arguments.h"
-#include "runtime/execution/physical_cores.h"
 #include "runtime/execution/running_handler.h"
+#include "runtime/execution/step_threads.h"
 #include "runtime/session/checkpoint.h"
 #include "runtime/session/memory_overlap.h"
 #include "runtime/session/method_plans.h"
@@ -344,7 +344,7 @@ absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, 
   COTAN_RETURN_IF_ERROR(CheckCollectives(*program, options.communicator, device));
   const ExecutionTarget target = {.kernels = options.kernels,
                                   .device = &device,
-                                  .threads = options.threads == 0 ? PhysicalCores() : options.threads,
+                                  .threads = StepThreads(options.threads),
                                   .communicator = options.communicator};
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,
                          SessionCore::Create(std::move(program), target, options.max_plans, options.effects));

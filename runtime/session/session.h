@@ -35,7 +35,8 @@ struct SessionOptions {
   const KernelRegistry* kernels = nullptr;
   // The device of states and steps; null = the host. Outlives the session and the tensors that it returns.
   Device* device = nullptr;
-  // The number of threads that a step may use; 0 = one for each physical core.
+  // The number of threads that a step may use, at most one for each processor that the process may run on; 0 = one for
+  // each physical core.
   int threads = 0;
   // The number of plans cached per method, one for each set of sizes; the least recently used is evicted. At
   // least 1.

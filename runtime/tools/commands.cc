@@ -19,8 +19,8 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/status_macros.h"
-#include "runtime/execution/physical_cores.h"
 #include "runtime/execution/program.h"
+#include "runtime/execution/step_threads.h"
 #include "runtime/session/call_argument.h"
 #include "runtime/session/session.h"
 #include "runtime/tools/adapters.h"
@@ -110,7 +110,7 @@ absl::StatusOr<std::string> FileOption(const CommandLine& line, const std::strin
 // Returns the rates that bound the steps of a profile; none for a device, whose rates are not measured.
 absl::StatusOr<std::optional<MachineRates>> RatesOf(const SessionOptions& options) {
   if (DeviceOf(options).type() != DeviceType::kCpu) return std::nullopt;
-  const int threads = options.threads == 0 ? PhysicalCores() : options.threads;
+  const int threads = StepThreads(options.threads);
   return MachineRates::Measure(*options.kernels, threads, {DType::kFloat32, DType::kFloat64, DType::kBFloat16});
 }
 

@@ -196,7 +196,7 @@ class Session:
 
   Args:
     program: the Program.
-    threads: number of threads that a run may use; 0 = one for each physical core.
+    threads: number of threads that a run may use, at most one for each processor; 0 = one for each physical core.
     max_plans: number of plans cached per method, one for each set of sizes; 0 = 8.
     on_effect: function of (kind, name, message, array), called for prints and metrics of the program; `kind` is
       "print", "metric" or "assert". What it raises ends the run, which then changes nothing.
