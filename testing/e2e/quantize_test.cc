@@ -20,6 +20,7 @@
 #include "aot/memory/fit_memory.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/execution/program.h"
+#include "runtime/execution/step_threads.h"
 #include "runtime/session.h"
 #include "runtime/tools/adapters.h"
 #include "testing/e2e/compiled_trainer.h"
@@ -305,7 +306,7 @@ TEST(QuantizeMemoryTest, ProductsDequantizeInBlocksWithTheSameBits) {
     Session whole = *Session::Create(program, {.kernels = &KernelsOfSingleOps(), .threads = 1});
     const TensorMap expected = ThreeSteps(whole, kRows);
     const PlanSummary before = *whole.Summary(*whole.FindMethod("train_step"));
-    for (const int threads : {1, 2, 3}) {
+    for (const int threads : {1, StepThreads(2), StepThreads(3)}) {
       Session session = *Session::Create(program, {.kernels = &CpuKernels(), .threads = threads});
       const TensorMap actual = ThreeSteps(session, kRows);
       for (const auto& [name, tensor] : expected) {
