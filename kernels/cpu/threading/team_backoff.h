@@ -8,7 +8,7 @@
 
 namespace cotan::cpu {
 
-// What one loop on a team took. Times are in nanoseconds.
+// Times and chunks of one loop on a team. Times are in nanoseconds.
 struct TeamLoop {
   int64_t chunks = 0;       // of the loop
   int64_t most_chunks = 0;  // of the member that ran most of them
@@ -17,8 +17,8 @@ struct TeamLoop {
 };
 
 // Compares the time that a team saves with the time for which members wait for another that has lost its processor to
-// another process: a scheduler's slice, some milliseconds. When the team loses, it is suspended for 20 ms and then tried
-// again; each further loss doubles the pause, up to 640 ms. A loop's results do not depend on it.
+// another process: a scheduler's slice, some milliseconds. When the team loses, it is suspended for 20 ms and then
+// tried again; each further loss doubles the pause, up to 640 ms. A loop's results do not depend on it.
 //
 // Not thread-safe.
 class TeamBackoff {
@@ -35,7 +35,7 @@ class TeamBackoff {
   int64_t end_ = 0;
 
   static constexpr int64_t kMillisecond = 1'000'000;
-  // What a team may lose before it is suspended: somewhat more than one slice.
+  // The time that a team may lose before it is suspended: somewhat more than one slice.
   static constexpr int64_t kMaxCredit = 6 * kMillisecond;
   static constexpr int64_t kMinPause = 20 * kMillisecond;
   static constexpr int64_t kMaxPause = 640 * kMillisecond;
