@@ -38,8 +38,9 @@ TEST(TeamChunksTest, SeveralThreadsTakeEachOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&, i] {
-      while (const auto chunk = i % 2 == 0 ? chunks.TakeFirst() : chunks.TakeLast())
+      while (const auto chunk = i % 2 == 0 ? chunks.TakeFirst() : chunks.TakeLast()) {
         ++taken[static_cast<size_t>(*chunk)];
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();
