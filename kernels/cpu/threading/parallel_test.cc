@@ -72,16 +72,18 @@ TEST(ParallelForTest, NestedCallRunsSerially) {
 TEST(ParallelForTest, AThreadThatIsDoneTakesChunksOfOthers) {
   constexpr int64_t kCount = 10;
   std::atomic<int64_t> done = 0;
-  // The first thread to begin a chunk waits until another has run all others.
   std::atomic<bool> began = false;
-  ParallelFor(2, kCount, 1, [&](int64_t, int64_t) {
+  // The first thread to begin a chunk waits until another has run all others.
+  const auto run = [&](int64_t, int64_t) {
     if (!began.exchange(true)) {
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
       while (done != kCount - 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
       EXPECT_EQ(done, kCount - 1);
     }
     ++done;
-  });
+  };
+  // A new thread, whose team is not suspended because of what loops before have lost.
+  std::thread([&] { ParallelFor(2, kCount, 1, run); }).join();
   EXPECT_EQ(done, kCount);
 }
 
