@@ -325,14 +325,12 @@ class Builder {
       arguments.push_back({DNNL_ARG_BIAS, bias});
     }
     std::vector<Argument> results = {{IsForward() ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, To(plan)}};
-    if (threads > 1) {
-      const ScopedThreads one_thread(1);
-      COTAN_ASSIGN_OR_RETURN(Plan alone, MakePartPlan(problem_, plan, problem_.source.layout.sizes[0]));
-      if (onednn::ImplementationName(alone.desc.get()) == onednn::ImplementationName(plan.desc.get())) {
-        return onednn::MakePrimitive(plan.desc.get(), std::move(alone.desc), std::move(arguments), std::move(results));
-      }
-    }
-    return onednn::MakePrimitive(plan.desc.get(), std::move(arguments), std::move(results));
+    if (threads == 1) return onednn::MakePrimitive(plan.desc.get(), std::move(arguments), std::move(results));
+    const auto describe = [&]() -> absl::StatusOr<onednn::OwnedDesc> {
+      COTAN_ASSIGN_OR_RETURN(Plan alone, MakePlan(problem_, plan.layouts));
+      return std::move(alone.desc);
+    };
+    return onednn::MakeTeamPrimitive(plan.desc.get(), describe, std::move(arguments), std::move(results));
   }
 
   // Returns the product in parts of the batch. oneDNN's GEMM-based code splits sums by the number of threads,

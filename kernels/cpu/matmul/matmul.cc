@@ -105,6 +105,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometr
 // the product is such a part and is not split again.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
                                                     bool is_part) {
+  const ScopedThreads scoped(threads);
   COTAN_ASSIGN_OR_RETURN(const MemoryLayout a, OperandMemory(g, &BatchLoop::a, g.m, g.k, g.a, dtype));
   COTAN_ASSIGN_OR_RETURN(const MemoryLayout b, OperandMemory(g, &BatchLoop::b, g.k, g.n, g.b, dtype));
   COTAN_ASSIGN_OR_RETURN(const MemoryLayout c, OperandMemory(g, &BatchLoop::c, g.m, g.n, g.c, dtype));
@@ -118,18 +119,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
   }
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr(addend == Addend::kInOutput));
   const auto is_usable = [&](absl::string_view implementation) { return !IsMiscomputedByOneDnn(g, implementation); };
-  const auto describe = [&](int members) {
-    const ScopedThreads scoped(members);
-    return onednn::MakeMatmulDesc(a, b, bias, c, attr.get(), is_usable);
-  };
-  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc desc, describe(threads));
+  const auto describe = [&] { return onednn::MakeMatmulDesc(a, b, bias, c, attr.get(), is_usable); };
+  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc desc, describe());
   if (!is_part && DependsOnThreads(g, desc.get())) {
     return g.batch.empty() ? MakePanels(g, addend, dtype, threads) : MakeBatchParts(g, addend, dtype, threads);
   }
-  const ScopedThreads scoped(threads);
   if (threads == 1) return onednn::MakePrimitive(desc.get(), std::move(inputs), {{DNNL_ARG_DST, c}});
-  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc alone, describe(1));
-  return onednn::MakePrimitive(desc.get(), std::move(alone), std::move(inputs), {{DNNL_ARG_DST, c}});
+  return onednn::MakeTeamPrimitive(desc.get(), describe, std::move(inputs), {{DNNL_ARG_DST, c}});
 }
 
 // Returns an AVX-512 kernel where it is faster, otherwise oneDNN's.

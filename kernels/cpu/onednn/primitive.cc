@@ -143,23 +143,27 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitive(const_dnnl_primitive_desc_
   return PrimitiveKernel::Create(desc, inputs, outputs);
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitive(const_dnnl_primitive_desc_t desc, OwnedDesc alone,
-                                                      std::vector<Argument> inputs, std::vector<Argument> outputs) {
+absl::StatusOr<std::unique_ptr<Kernel>> MakeTeamPrimitive(const_dnnl_primitive_desc_t desc,
+                                                          absl::FunctionRef<absl::StatusOr<OwnedDesc>()> describe,
+                                                          std::vector<Argument> inputs, std::vector<Argument> outputs) {
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> team, PrimitiveKernel::Create(desc, inputs, outputs));
-  COTAN_ASSIGN_OR_RETURN(const MemoryLayout scratchpad, ChosenMemory(alone.get(), dnnl_query_scratchpad_md));
-  return std::make_unique<TeamPrimitiveKernel>(std::move(team), std::move(alone), std::move(inputs), std::move(outputs),
-                                               scratchpad.bytes());
+  const ScopedThreads one_thread(1);
+  absl::StatusOr<OwnedDesc> alone = describe();
+  // Another implementation may add in another order.
+  if (!alone.ok() || ImplementationName(alone->get()) != ImplementationName(desc)) return team;
+  COTAN_ASSIGN_OR_RETURN(const MemoryLayout scratchpad, ChosenMemory(alone->get(), dnnl_query_scratchpad_md));
+  return std::make_unique<TeamPrimitiveKernel>(std::move(team), *std::move(alone), std::move(inputs),
+                                               std::move(outputs), scratchpad.bytes());
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReorder(const MemoryLayout& from, const MemoryLayout& to, int threads) {
   const ScopedThreads scoped(threads);
-  COTAN_ASSIGN_OR_RETURN(const OwnedDesc desc, MakeReorderDesc(from, to));
+  const auto describe = [&] { return MakeReorderDesc(from, to); };
+  COTAN_ASSIGN_OR_RETURN(const OwnedDesc desc, describe());
   std::vector<Argument> inputs = {{DNNL_ARG_FROM, from}};
   std::vector<Argument> outputs = {{DNNL_ARG_TO, to}};
   if (threads == 1) return MakePrimitive(desc.get(), std::move(inputs), std::move(outputs));
-  const ScopedThreads one_thread(1);
-  COTAN_ASSIGN_OR_RETURN(OwnedDesc alone, MakeReorderDesc(from, to));
-  return MakePrimitive(desc.get(), std::move(alone), std::move(inputs), std::move(outputs));
+  return MakeTeamPrimitive(desc.get(), describe, std::move(inputs), std::move(outputs));
 }
 
 }  // namespace cotan::cpu::onednn

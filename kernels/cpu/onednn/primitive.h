@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
 #include "dnnl.h"
@@ -37,11 +38,13 @@ struct Argument {
 absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitive(const_dnnl_primitive_desc_t desc, std::vector<Argument> inputs,
                                                       std::vector<Argument> outputs);
 
-// The same, with a second primitive, which runs on the calling thread while cpu::RunsAlone(). `alone`: its descriptor,
-// made where OpenMP's default thread count was one, with the operands, the implementation and the results of `desc`.
-// Its code is generated when it first runs.
-absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitive(const_dnnl_primitive_desc_t desc, OwnedDesc alone,
-                                                      std::vector<Argument> inputs, std::vector<Argument> outputs);
+// The same for a primitive on several threads, with a second one, which runs on the calling thread while
+// cpu::RunsAlone(). `describe` makes the descriptor of the second one, with the same operands, where OpenMP's default
+// thread count is one; it is not used if oneDNN chooses another implementation for it. Its code is generated when it
+// first runs.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeTeamPrimitive(const_dnnl_primitive_desc_t desc,
+                                                          absl::FunctionRef<absl::StatusOr<OwnedDesc>()> describe,
+                                                          std::vector<Argument> inputs, std::vector<Argument> outputs);
 
 // Returns a kernel that copies input 0 of layout `from` to output 0 of layout `to` on at most `threads` threads, which
 // is OpenMP's default thread count in every run.
