@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <optional>
+#include <vector>
 
 #include "kernels/cpu/threading/team.h"
 #include "kernels/cpu/threading/team_backoff.h"
@@ -29,8 +29,7 @@ struct alignas(64) Member {
 
 // What the loops of one calling thread share.
 struct Caller {
-  std::unique_ptr<Member[]> members;
-  int capacity = 0;
+  std::vector<Member> members;  // of the largest team so far
   TeamBackoff backoff;
 };
 
@@ -40,16 +39,13 @@ Caller& ThisCaller() {
 }
 
 // Gives each member adjacent chunks, the first ones one more if there is a rest.
-void DivideChunks(int64_t chunks, int team, Caller& caller) {
-  if (caller.capacity < team) {
-    caller.members = std::make_unique<Member[]>(static_cast<size_t>(team));
-    caller.capacity = team;
-  }
+void DivideChunks(int64_t chunks, int team, std::vector<Member>& members) {
+  if (members.size() < static_cast<size_t>(team)) members = std::vector<Member>(static_cast<size_t>(team));
   const int64_t each = chunks / team;
   const int64_t rest = chunks % team;
   for (int64_t member = 0, begin = 0; member < team; ++member) {
     const int64_t end = begin + each + (member < rest ? 1 : 0);
-    caller.members[static_cast<size_t>(member)].chunks.Reset(begin, end);
+    members[static_cast<size_t>(member)].chunks.Reset(begin, end);
     begin = end;
   }
 }
@@ -66,7 +62,7 @@ TeamLoop Describe(int64_t chunks, int64_t begin, int team, const Member* members
   const auto earlier = [](const Member& a, const Member& b) { return a.end < b.end; };
   const Member& most = *std::max_element(members, members + team, fewer);
   const auto [first, last] = std::minmax_element(members, members + team, earlier);
-  return {chunks, most.done_chunks, most.end - begin, last->end - first->end};
+  return {chunks, most.done_chunks, most.end - begin, last->end - first->end, last->end};
 }
 
 }  // namespace
@@ -88,8 +84,8 @@ void ParallelForWorker(int threads, int64_t count, int64_t grain,
     return;
   }
   Caller& caller = ThisCaller();
-  DivideChunks(chunks, team, caller);
-  Member* const members = caller.members.get();
+  DivideChunks(chunks, team, caller.members);
+  Member* const members = caller.members.data();
   int started = 0;
   const int64_t begin = Now();
   RunTeam(team, [&](int member, int size) {
@@ -102,7 +98,7 @@ void ParallelForWorker(int threads, int64_t count, int64_t grain,
     }
     self.end = Now();
   });
-  caller.backoff.Record(Describe(chunks, begin, started, members), Now());
+  caller.backoff.Record(Describe(chunks, begin, started, members));
 }
 
 bool RunsAlone() { return ThisCaller().backoff.IsActive(Now()); }

@@ -14,6 +14,7 @@ struct TeamLoop {
   int64_t most_chunks = 0;  // of the member that ran most of them
   int64_t most_time = 0;    // from the loop's beginning until that member found no more chunks
   int64_t idle_time = 0;    // from the first member's end until the last one's
+  int64_t end = 0;          // of the last member, by the clock of TeamBackoff::IsActive()
 };
 
 // Compares the time that a team saves with the time for which members wait for another that has lost its processor to
@@ -26,8 +27,7 @@ class TeamBackoff {
   // Returns whether the team is suspended when a loop begins at `now`. `now`: nanoseconds of a monotonic clock.
   bool IsActive(int64_t now) const { return now < end_; }
 
-  // Records a loop that ended at `now`.
-  void Record(const TeamLoop& loop, int64_t now);
+  void Record(const TeamLoop& loop);
 
  private:
   int64_t credit_ = kMaxCredit;
