@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/quoted_text.h"
 #include "base/status_macros.h"
 #include "serialization/schema/tensor_type.h"
 
@@ -73,23 +74,6 @@ void AppendUtf8(uint32_t code, std::string& text) {
   const uint32_t lead = extra == 1 ? 0xC0 : extra == 2 ? 0xE0 : 0xF0;
   text.push_back(static_cast<char>(lead | (code >> (6 * extra))));
   for (int k = extra - 1; k >= 0; --k) text.push_back(static_cast<char>(0x80 | ((code >> (6 * k)) & 0x3F)));
-}
-
-std::string Quote(absl::string_view text) {
-  std::string quoted = "\"";
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted.push_back('\\');
-      quoted.push_back(c);
-    } else if (byte < 0x20) {
-      absl::StrAppend(&quoted, "\\u00", absl::Hex(byte, absl::kZeroPad2));
-    } else {
-      quoted.push_back(c);
-    }
-  }
-  quoted.push_back('"');
-  return quoted;
 }
 
 // Parses the JSON of a header. Supports only what the format uses: objects, strings and lists of integers.
@@ -314,9 +298,10 @@ absl::StatusOr<std::string> SafetensorsHeader(const SafetensorsFile& file) {
   std::vector<std::string> members;
   if (!file.metadata.empty()) {
     const auto append_pair = [](std::string* out, const std::pair<std::string, std::string>& pair) {
-      absl::StrAppend(out, Quote(pair.first), ":", Quote(pair.second));
+      absl::StrAppend(out, JsonQuoted(pair.first), ":", JsonQuoted(pair.second));
     };
-    members.push_back(absl::StrCat(Quote(kMetadataKey), ":{", absl::StrJoin(file.metadata, ",", append_pair), "}"));
+    members.push_back(
+        absl::StrCat(JsonQuoted(kMetadataKey), ":{", absl::StrJoin(file.metadata, ",", append_pair), "}"));
   }
   size_t end = 0;
   for (const SafetensorsEntry& entry : file.tensors) {
@@ -332,7 +317,7 @@ absl::StatusOr<std::string> SafetensorsHeader(const SafetensorsFile& file) {
                                                      " bytes is not ", known->code, " [",
                                                      absl::StrJoin(entry.sizes, ","), "], or its name is not UTF-8"));
     }
-    members.push_back(absl::StrCat(Quote(entry.name), ":{\"dtype\":\"", known->code, "\",\"shape\":[",
+    members.push_back(absl::StrCat(JsonQuoted(entry.name), ":{\"dtype\":\"", known->code, "\",\"shape\":[",
                                    absl::StrJoin(entry.sizes, ","), "],\"data_offsets\":[", end, ",",
                                    end + entry.bytes.size(), "]}"));
     end += entry.bytes.size();

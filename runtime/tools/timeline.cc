@@ -6,7 +6,7 @@
 #include <map>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "base/quoted_text.h"
 
 namespace cotan::tools {
 namespace {
@@ -15,10 +15,6 @@ namespace {
 constexpr double kWidth = 1200, kLeft = 20, kRight = 1180;
 constexpr double kRowHeight = 74, kBoxTop = 26, kBoxHeight = 36;
 constexpr double kLegendLine = 18;
-
-std::string Escape(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
-}
 
 double SumOfTimes(const TimelineMethod& method) {
   double sum = 0;
@@ -43,7 +39,7 @@ std::string Box(double x, double y, double width, double height, absl::string_vi
 }
 
 std::string Text(double x, double y, absl::string_view text) {
-  return absl::StrFormat("<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", x, y, Escape(text));
+  return absl::StrFormat("<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", x, y, XmlEscaped(text));
 }
 
 std::string SumsText(absl::string_view name, const ProfileSums& sums) {
@@ -64,7 +60,7 @@ std::string RowOf(const TimelineMethod& method, const std::map<std::string, std:
     const double width = step.min_us * pixels_per_us;
     const double share = step.min_us > 0 ? std::min(step.bound_us / step.min_us, 1.0) : 0;
     const std::string& color = colors.at(step.kind);
-    absl::StrAppendFormat(&svg, "<g><title>%s\n%.1f us, bound %.1f us</title>", Escape(step.name), step.min_us,
+    absl::StrAppendFormat(&svg, "<g><title>%s\n%.1f us, bound %.1f us</title>", XmlEscaped(step.name), step.min_us,
                           step.bound_us);
     svg += Box(x, top + kBoxTop, width, kBoxHeight, color, 75);
     svg += Box(x, top + kBoxTop + kBoxHeight * (1 - share), width, kBoxHeight * share, color, 45);

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "base/quoted_text.h"
 
 namespace cotan::training {
 namespace {
@@ -19,10 +19,6 @@ using Points = std::vector<CurvePoints::Point>;
 constexpr double kWidth = 720, kHeight = 400;
 constexpr double kLeft = 70, kRight = 650, kTop = 40, kBottom = 345;
 constexpr absl::string_view kLossColor = "#1f77b4", kScoreColor = "#d62728";
-
-std::string Escape(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
-}
 
 // Maps values to pixels, with ticks at round values.
 struct Axis {
@@ -76,7 +72,7 @@ std::string TickText(const Axis& axis, int index) {
 void AppendText(std::string& svg, double x, double y, absl::string_view anchor, absl::string_view color,
                 absl::string_view text) {
   absl::StrAppendFormat(&svg, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s</text>\n", x, y, anchor,
-                        color, Escape(text));
+                        color, XmlEscaped(text));
 }
 
 void AppendLine(std::string& svg, double x1, double y1, double x2, double y2, absl::string_view color) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "base/file.h"
+#include "base/quoted_text.h"
 #include "base/status_macros.h"
 
 namespace cotan::training {
@@ -51,23 +52,10 @@ std::string NumberText(double number) {
   return absl::StrFormat("%.17g", number);
 }
 
-std::string StringText(absl::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppend(&quoted, "\\u00", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
-      continue;
-    }
-    if (c == '"' || c == '\\') quoted.push_back('\\');
-    quoted.push_back(c);
-  }
-  return quoted + "\"";
-}
-
 struct ValueText {
   std::string operator()(int64_t value) const { return absl::StrCat(value); }
   std::string operator()(double value) const { return NumberText(value); }
-  std::string operator()(absl::string_view value) const { return StringText(value); }
+  std::string operator()(absl::string_view value) const { return JsonQuoted(value); }
 };
 
 // Returns the bytes of the lines up to `step`.
@@ -113,7 +101,7 @@ absl::StatusOr<MetricsLog> MetricsLog::Resume(const std::string& path, int64_t s
 absl::Status MetricsLog::Write(int64_t step, absl::Span<const LogField> fields) {
   std::string line = absl::StrCat(kStart, step);
   for (const LogField& field : fields) {
-    absl::StrAppend(&line, ",", StringText(field.name), ":", absl::visit(ValueText(), field.value));
+    absl::StrAppend(&line, ",", JsonQuoted(field.name), ":", absl::visit(ValueText(), field.value));
   }
   line += "}\n";
   const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
