@@ -152,13 +152,14 @@ void AddFrozenLinear(const std::string& name, int64_t rows, int64_t in, int64_t 
   }
 }
 
-// Adds the three products of a convolution of square images with side `side`.
+// Adds the three products of a convolution of square images with side `side`. The padding is half a kernel, or none if
+// the kernel and the stride cut an image into patches.
 void AddConvolution(const std::string& name, int64_t batch, int64_t in, int64_t side, int64_t out, int64_t kernel,
                     int64_t stride, std::vector<OpCase>& cases, int64_t groups = 1) {
   serialization::Convolution op;
   for (int d = 0; d < 2; ++d) {
     op.add_stride(stride);
-    op.add_padding(kernel / 2);
+    op.add_padding(kernel == stride ? 0 : kernel / 2);
     op.add_dilation(1);
   }
   op.set_groups(static_cast<int32_t>(groups));
@@ -394,6 +395,18 @@ std::vector<OpCase> AllCases() {
   AddConvolution("resnet50/64x64_56", 2, 64, 56, 64, 3, 1, cases);
   AddConvolution("resnet50/256x256_14", 2, 256, 14, 256, 3, 1, cases);
   AddConvolution("resnet50/512x512_7", 2, 512, 7, 512, 3, 1, cases);
+  AddConvolution("resnet50/3x64_7x7_s2", 2, 3, 224, 64, 7, 2, cases);
+  AddConvolution("resnet50/128x128_s2", 2, 128, 56, 128, 3, 2, cases);
+  AddConvolution("resnet50/256x256_s2", 2, 256, 28, 256, 3, 2, cases);
+  AddConvolution("resnet50/512x512_s2", 2, 512, 14, 512, 3, 2, cases);
+  AddConvolution("resnet50/256x512_1x1_s2", 2, 256, 56, 512, 1, 2, cases);
+  AddConvolution("resnet50/1024x2048_1x1_s2", 2, 1024, 14, 2048, 1, 2, cases);
+  AddConvolution("mobilenet/3x16_s2", 2, 3, 224, 16, 3, 2, cases);
+  AddConvolution("convnext/3x96_patches", 2, 3, 224, 96, 4, 4, cases);
+  AddConvolution("convnext/96x192_patches", 2, 96, 56, 192, 2, 2, cases);
+  AddConvolution("convnext/384x768_patches", 2, 384, 14, 768, 2, 2, cases);
+  AddConvolution("vit/3x768_patches", 2, 3, 224, 768, 16, 16, cases);
+  AddConvolution("alexnet/64x192_5x5", 2, 64, 27, 192, 5, 1, cases);
   AddConvolution("resnet50/256x64_1x1", 2, 256, 56, 64, 1, 1, cases);
   AddConvolution("resnet50/64x256_1x1", 2, 64, 56, 256, 1, 1, cases);
   AddConvolution("resnet50/1024x256_1x1", 2, 1024, 14, 256, 1, 1, cases);

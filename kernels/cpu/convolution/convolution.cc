@@ -12,6 +12,7 @@
 #include "kernels/cpu/convolution/few_channels.h"
 #include "kernels/cpu/convolution/onednn_blocklist.h"
 #include "kernels/cpu/convolution/pointwise.h"
+#include "kernels/cpu/convolution/strided_gradient.h"
 #include "kernels/cpu/convolution/winograd.h"
 #include "kernels/cpu/copy/copy.h"
 #include "kernels/cpu/copy/nested_layout.h"
@@ -216,6 +217,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOwn(const Problem& problem, int thre
   std::unique_ptr<Kernel> kernel = MakeWinograd(problem, threads);
   if (kernel == nullptr) kernel = MakeDepthwiseWeightGradient(problem, threads);
   if (kernel == nullptr) kernel = MakeFewChannelsDataGradient(problem, threads);
+  if (kernel == nullptr) kernel = MakeStridedGradient(problem, threads);
   return kernel != nullptr ? std::move(kernel) : MakePointwise(problem, threads);
 }
 

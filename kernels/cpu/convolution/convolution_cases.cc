@@ -114,6 +114,25 @@ StridedLayout SomeLayout(const DimVector& sizes, std::mt19937_64& random, bool i
 
 }  // namespace
 
+ConvolutionCase MakeConvolutionCase(const ConvolutionGeometry& geometry) {
+  ConvolutionCase c;
+  c.op.set_groups(geometry.groups);
+  c.op.set_transposed(geometry.transposed);
+  c.input = geometry.input;
+  c.weight = geometry.transposed ? DimVector{c.input[1], geometry.channels / geometry.groups}
+                                 : DimVector{geometry.channels, c.input[1] / geometry.groups};
+  c.output = {c.input[0], geometry.channels};
+  for (size_t d = 0; d < geometry.kernel.size(); ++d) {
+    c.op.add_stride(geometry.stride[d]);
+    c.op.add_padding(geometry.padding[d]);
+    c.op.add_dilation(geometry.dilation[d]);
+    if (geometry.transposed) c.op.add_output_padding(0);
+    c.weight.push_back(geometry.kernel[d]);
+    c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
+  }
+  return c;
+}
+
 ConvolutionCase RandomConvolutionCase(std::mt19937_64& random) {
   ConvolutionCase c;
   const int spatial = 1 + static_cast<int>(random() % 3);

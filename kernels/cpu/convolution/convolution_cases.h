@@ -23,6 +23,20 @@ struct ConvolutionCase {
   DimVector output;
 };
 
+// What determines a case. Vectors have one element for each spatial dimension.
+struct ConvolutionGeometry {
+  DimVector input;
+  int64_t channels = 1;  // of the output
+  DimVector kernel;
+  DimVector stride;
+  DimVector dilation;
+  DimVector padding;
+  bool transposed = false;
+  int64_t groups = 1;
+};
+
+ConvolutionCase MakeConvolutionCase(const ConvolutionGeometry& geometry);
+
 // Draws up to three dimensions, groups, strides, dilations and paddings, also of transposed convolutions.
 ConvolutionCase RandomConvolutionCase(std::mt19937_64& random);
 

@@ -82,17 +82,9 @@ TEST(ConvolutionTest, BlocklistedProblemsAreComputedCorrectly) {
   };
   std::mt19937_64 random(TestSeed());
   for (const Geometry& geometry : geometries) {
-    ConvolutionCase c;
-    c.op.set_groups(1);
-    c.input = geometry.input;
-    c.weight = geometry.weight;
-    c.output = {c.input[0], c.weight[0]};
-    for (size_t d = 0; d < geometry.stride.size(); ++d) {
-      c.op.add_stride(geometry.stride[d]);
-      c.op.add_padding(geometry.padding[d]);
-      c.op.add_dilation(1);
-      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
-    }
+    const DimVector& w = geometry.weight;
+    const ConvolutionCase c = MakeConvolutionCase({geometry.input, w[0], DimVector(w.begin() + 2, w.end()),
+                                                   geometry.stride, DimVector(w.size() - 2, 1), geometry.padding});
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (int i = 0; i < 4; ++i) ExpectConvolution(c, random, /*has_bias=*/false, dtype);
     }
@@ -134,17 +126,9 @@ TEST(ConvolutionTest, PartsOfABatchHaveTheLayoutsOfTheBatch) {
       {{5, 24, 8, 4, 6}, {2, 24, 1, 3, 3}, {2, 1, 1}, {1, 1, 1}},
   };
   for (const Geometry& geometry : geometries) {
-    ConvolutionCase c;
-    c.op.set_groups(1);
-    c.input = geometry.input;
-    c.weight = geometry.weight;
-    c.output = {c.input[0], c.weight[0]};
-    for (size_t d = 0; d < geometry.padding.size(); ++d) {
-      c.op.add_stride(1);
-      c.op.add_padding(geometry.padding[d]);
-      c.op.add_dilation(geometry.dilation[d]);
-      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
-    }
+    const DimVector& w = geometry.weight;
+    const ConvolutionCase c = MakeConvolutionCase({geometry.input, w[0], DimVector(w.begin() + 2, w.end()),
+                                                   DimVector(w.size() - 2, 1), geometry.dilation, geometry.padding});
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       ExpectConvolution(c, random, /*has_bias=*/true, dtype);
     }
@@ -172,7 +156,7 @@ TEST(ConvolutionTest, HasTheSameBitsWhileItsTeamIsSuspended) {
     DimVector input, weight;
     int64_t stride;
   };
-  // Strided and large kernels are oneDNN's.
+  // Strided forward products and large kernels are oneDNN's.
   const Geometry geometries[] = {{{6, 16, 20, 18}, {32, 16, 3, 3}, 2}, {{1, 24, 17, 30}, {40, 24, 5, 5}, 1}};
   for (const Geometry& geometry : geometries) {
     Convolution convolution;
@@ -218,20 +202,8 @@ TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddings) {
   };
   std::mt19937_64 random(TestSeed());
   for (const Geometry& geometry : geometries) {
-    ConvolutionCase c;
-    c.op.set_groups(1);
-    c.op.set_transposed(geometry.transposed);
-    c.input = geometry.input;
-    c.weight = {geometry.channels, c.input[1], 3, 3};
-    if (geometry.transposed) std::swap(c.weight[0], c.weight[1]);
-    c.output = {c.input[0], geometry.channels};
-    for (int d = 0; d < 2; ++d) {
-      c.op.add_stride(1);
-      c.op.add_padding(geometry.padding[d]);
-      c.op.add_dilation(1);
-      if (geometry.transposed) c.op.add_output_padding(0);
-      c.output.push_back(ConvolutionOutputSize(c.op, d, c.input[d + 2], 3));
-    }
+    const ConvolutionCase c = MakeConvolutionCase(
+        {geometry.input, geometry.channels, {3, 3}, {1, 1}, {1, 1}, geometry.padding, geometry.transposed});
     ExpectConvolution(c, random, /*has_bias=*/random() % 2 == 0);
   }
 }
@@ -239,52 +211,30 @@ TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddings) {
 // Channels that fill vectors and blocks and some that do not; rows of a kernel shorter and longer than those that are
 // summed in registers; windows that are nowhere or partly inside.
 TEST(ConvolutionTest, DepthwiseKernels) {
-  struct Geometry {
-    int64_t batch, channels;
-    DimVector sizes, kernel, stride, dilation, padding;
-  };
-  const Geometry geometries[] = {
-      {2, 16, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-      {3, 24, {9, 8}, {5, 5}, {2, 2}, {1, 1}, {2, 2}},
-      {1, 40, {7, 7}, {7, 7}, {1, 1}, {1, 1}, {3, 3}},
-      {5, 57, {4, 10}, {3, 9}, {1, 2}, {1, 1}, {1, 4}},
-      {2, 300, {5, 5}, {3, 3}, {1, 2}, {2, 2}, {2, 2}},
-      {2, 33, {6, 3}, {2, 4}, {3, 1}, {1, 3}, {0, 6}},
-      {4, 48, {15}, {5}, {2}, {1}, {2}},
-      {2, 31, {3, 2}, {1, 1}, {2, 1}, {1, 1}, {1, 0}},
-      {2, 32, {4, 2}, {3, 11}, {1, 1}, {1, 1}, {1, 5}},
-      {4, 40, {2, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-      {3, 21, {3, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+  const ConvolutionGeometry geometries[] = {
+      {{2, 16, 7, 6}, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+      {{3, 24, 9, 8}, 24, {5, 5}, {2, 2}, {1, 1}, {2, 2}},
+      {{1, 40, 7, 7}, 40, {7, 7}, {1, 1}, {1, 1}, {3, 3}},
+      {{5, 57, 4, 10}, 57, {3, 9}, {1, 2}, {1, 1}, {1, 4}},
+      {{2, 300, 5, 5}, 300, {3, 3}, {1, 2}, {2, 2}, {2, 2}},
+      {{2, 33, 6, 3}, 33, {2, 4}, {3, 1}, {1, 3}, {0, 6}},
+      {{4, 48, 15}, 48, {5}, {2}, {1}, {2}},
+      {{2, 31, 3, 2}, 31, {1, 1}, {2, 1}, {1, 1}, {1, 0}},
+      {{2, 32, 4, 2}, 32, {3, 11}, {1, 1}, {1, 1}, {1, 5}},
+      {{4, 40, 2, 1}, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+      {{3, 21, 3, 4}, 21, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
   };
   std::mt19937_64 random(TestSeed());
-  for (const Geometry& geometry : geometries) {
-    ConvolutionCase c;
-    c.op.set_groups(static_cast<int32_t>(geometry.channels));
-    c.input = {geometry.batch, geometry.channels};
-    c.weight = {geometry.channels, 1};
-    c.output = c.input;
-    for (size_t d = 0; d < geometry.sizes.size(); ++d) {
-      c.op.add_stride(geometry.stride[d]);
-      c.op.add_padding(geometry.padding[d]);
-      c.op.add_dilation(geometry.dilation[d]);
-      c.input.push_back(geometry.sizes[d]);
-      c.weight.push_back(geometry.kernel[d]);
-      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
-    }
-    ExpectConvolution(c, random, /*has_bias=*/false);
+  for (ConvolutionGeometry geometry : geometries) {
+    geometry.groups = geometry.channels;
+    ExpectConvolution(MakeConvolutionCase(geometry), random, /*has_bias=*/false);
   }
 }
 
 // Few channels of the source: runs of all lengths, windows partly and nowhere inside, rows that no window meets, more
 // rows than a block has, and more products than are added at once.
 TEST(ConvolutionTest, DataGradientsWithFewChannels) {
-  struct Geometry {
-    DimVector input;
-    int64_t channels;
-    DimVector kernel, stride, dilation, padding;
-    bool transposed;
-  };
-  const Geometry geometries[] = {
+  const ConvolutionGeometry geometries[] = {
       {{3, 8, 7, 6}, 1, {4, 4}, {2, 2}, {1, 1}, {1, 1}, true},
       {{2, 5, 6, 9}, 3, {3, 5}, {1, 2}, {2, 1}, {2, 2}, true},
       {{2, 9, 3, 2}, 8, {5, 3}, {2, 3}, {1, 1}, {0, 2}, true},
@@ -296,52 +246,44 @@ TEST(ConvolutionTest, DataGradientsWithFewChannels) {
       {{2, 2, 5, 4}, 33, {1, 7}, {1, 1}, {1, 1}, {0, 6}, false},
   };
   std::mt19937_64 random(TestSeed());
-  for (const Geometry& geometry : geometries) {
-    ConvolutionCase c;
-    c.op.set_groups(1);
-    c.op.set_transposed(geometry.transposed);
-    c.input = geometry.input;
-    c.weight = {geometry.channels, c.input[1]};
-    if (geometry.transposed) std::swap(c.weight[0], c.weight[1]);
-    c.output = {c.input[0], geometry.channels};
-    for (size_t d = 0; d < geometry.kernel.size(); ++d) {
-      c.op.add_stride(geometry.stride[d]);
-      c.op.add_padding(geometry.padding[d]);
-      c.op.add_dilation(geometry.dilation[d]);
-      if (geometry.transposed) c.op.add_output_padding(0);
-      c.weight.push_back(geometry.kernel[d]);
-      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
-    }
-    for (const bool has_bias : {false, true}) ExpectConvolution(c, random, has_bias);
+  for (const ConvolutionGeometry& geometry : geometries) {
+    for (const bool has_bias : {false, true}) ExpectConvolution(MakeConvolutionCase(geometry), random, has_bias);
+  }
+}
+
+// Strides above 1: more than one block of windows, windows partly and nowhere inside, kernels smaller than the stride,
+// which leave gaps, strides larger than the image, dilations, parts of kernel rows, and channels that do not fill
+// vectors.
+TEST(ConvolutionTest, StridedKernels) {
+  const ConvolutionGeometry geometries[] = {
+      {{6, 16, 20, 18}, 32, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
+      {{1, 21, 31, 40}, 19, {5, 4}, {2, 3}, {1, 1}, {2, 0}, false},
+      {{2, 33, 30, 27}, 17, {2, 3}, {3, 1}, {1, 2}, {0, 2}, false},
+      {{3, 200, 17, 16}, 20, {3, 3}, {2, 2}, {2, 1}, {2, 1}, false},
+      {{2, 40, 9, 8}, 24, {1, 1}, {2, 2}, {1, 1}, {0, 0}, false},
+      {{4, 16, 700}, 16, {7}, {4}, {1}, {3}, false},
+      {{2, 3, 130, 131}, 16, {7, 7}, {2, 2}, {1, 1}, {3, 3}, false},
+      {{200, 16, 2, 3}, 18, {4, 4}, {5, 3}, {1, 1}, {2, 2}, false},
+      {{2, 48, 10, 12}, 16, {4, 4}, {2, 2}, {1, 1}, {1, 1}, true},
+      {{3, 17, 9, 8}, 32, {3, 2}, {2, 3}, {1, 2}, {0, 1}, true},
+  };
+  std::mt19937_64 random(TestSeed());
+  for (const ConvolutionGeometry& geometry : geometries) {
+    for (const bool has_bias : {false, true}) ExpectConvolution(MakeConvolutionCase(geometry), random, has_bias);
   }
 }
 
 // Weights large enough, and pixels few enough, for a matrix product.
 TEST(ConvolutionTest, KernelsOfOneElementAndFewPixels) {
-  struct Geometry {
-    DimVector input;
-    int64_t channels;
-    DimVector stride;
+  const ConvolutionGeometry geometries[] = {
+      {{2, 260, 3, 2}, 520, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+      {{1, 300, 6, 5}, 450, {1, 1}, {2, 3}, {1, 1}, {0, 0}},
+      {{3, 270, 4}, 500, {1}, {2}, {1}, {0}},
+      {{1, 400, 2, 2, 3}, 350, {1, 1, 1}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}},
   };
-  const Geometry geometries[] = {{{2, 260, 3, 2}, 520, {1, 1}},
-                                 {{1, 300, 6, 5}, 450, {2, 3}},
-                                 {{3, 270, 4}, 500, {2}},
-                                 {{1, 400, 2, 2, 3}, 350, {1, 2, 2}}};
   std::mt19937_64 random(TestSeed());
-  for (const Geometry& geometry : geometries) {
-    ConvolutionCase c;
-    c.op.set_groups(1);
-    c.input = geometry.input;
-    c.weight = {geometry.channels, c.input[1]};
-    c.output = {c.input[0], geometry.channels};
-    for (size_t d = 0; d < geometry.stride.size(); ++d) {
-      c.op.add_stride(geometry.stride[d]);
-      c.op.add_padding(0);
-      c.op.add_dilation(1);
-      c.weight.push_back(1);
-      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], 1));
-    }
-    ExpectConvolution(c, random, /*has_bias=*/false);
+  for (const ConvolutionGeometry& geometry : geometries) {
+    ExpectConvolution(MakeConvolutionCase(geometry), random, /*has_bias=*/false);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/cpu/convolution/depthwise.h"
 #include "kernels/cpu/convolution/few_channels.h"
 #include "kernels/cpu/convolution/pointwise.h"
+#include "kernels/cpu/convolution/strided_gradient.h"
 #include "kernels/cpu/convolution/winograd.h"
 
 namespace cotan::cpu {
@@ -77,6 +78,33 @@ TEST(OwnKernelsTest, FewChannelsTakesGradientsOfData) {
   EXPECT_NE(MakeFewChannelsDataGradient(dilated, 1), nullptr);
   dilated.dilation = {0, 1};
   EXPECT_EQ(MakeFewChannelsDataGradient(dilated, 1), nullptr);
+}
+
+TEST(OwnKernelsTest, StridedGradientTakesGradientsWithEnoughChannelsAndPixels) {
+  const auto strided = [](ConvolutionProduct product, int64_t in, int64_t side, int64_t kernel) {
+    ConvolutionProblem p = Problem(product, 3, in, side, 16, kernel);
+    p.stride = {2, 2};
+    p.destination.layout = Dense({3, 16, side / 2, side / 2});
+    return MakeStridedGradient(p, 1) != nullptr;
+  };
+  const auto data = ConvolutionProduct::kBackwardData;
+  const auto weights = ConvolutionProduct::kBackwardWeights;
+  EXPECT_EQ(strided(data, 16, 16, 3), HasAvx512());
+  EXPECT_FALSE(strided(data, 15, 16, 3)) << "15 channels";
+  EXPECT_FALSE(strided(data, 16, 14, 3)) << "147 pixels";
+  EXPECT_EQ(strided(data, 16, 36, 1), HasAvx512());
+  EXPECT_FALSE(strided(data, 16, 38, 1)) << "1083 pixels, and three quarters of the gradient are zeros";
+  EXPECT_EQ(strided(weights, 16, 4, 3), HasAvx512());
+  EXPECT_FALSE(strided(weights, 3, 72, 7)) << "3888 pixels";
+  EXPECT_EQ(strided(weights, 3, 76, 7), HasAvx512());
+  EXPECT_FALSE(strided(weights, 3, 76, 5)) << "15 terms of a kernel row";
+  EXPECT_FALSE(strided(ConvolutionProduct::kForward, 16, 16, 3));
+  for (const ConvolutionProduct product : {data, weights}) {
+    EXPECT_EQ(MakeStridedGradient(Problem(product, 3, 16, 16, 16, 3), 1), nullptr) << "no stride";
+    ConvolutionProblem grouped = Problem(product, 3, 32, 32, 32, 3, 2);
+    grouped.stride = {2, 2};
+    EXPECT_EQ(MakeStridedGradient(grouped, 1), nullptr) << "groups";
+  }
 }
 
 bool IsPointwise(const ConvolutionProblem& problem) {

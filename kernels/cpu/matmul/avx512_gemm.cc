@@ -358,8 +358,10 @@ class Avx512Gemm final : public Kernel {
 
 }  // namespace
 
+bool HasAvx512Gemm() { return __builtin_cpu_supports("avx512f"); }
+
 std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads) {
-  if (!__builtin_cpu_supports("avx512f")) return nullptr;
+  if (!HasAvx512Gemm()) return nullptr;
   return std::make_unique<Avx512Gemm>(geometry, addend, threads);
 }
 
@@ -377,6 +379,8 @@ bool IsFastAvx512Gemm(const MatmulGeometry& geometry) {
 }
 
 #else
+
+bool HasAvx512Gemm() { return false; }
 
 std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& /*geometry*/, Addend /*addend*/, int /*threads*/) {
   return nullptr;

@@ -13,7 +13,10 @@
 
 namespace cotan::cpu {
 
-// Returns the kernel of a product under the conditions of ProductMaker, or null if the processor lacks AVX-512. Each
+// Returns true if the processor has AVX-512.
+bool HasAvx512Gemm();
+
+// Returns the kernel of a product under the conditions of ProductMaker, or null if HasAvx512Gemm() is false. Each
 // element is summed in the order of k, so results are bitwise equal for any thread count.
 std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads);
 
