@@ -23,7 +23,7 @@ struct ConvolutionCase {
   DimVector output;
 };
 
-// What determines a case. Vectors have one element for each spatial dimension.
+// The sizes and attributes of a case. Vectors have one element for each spatial dimension.
 struct ConvolutionGeometry {
   DimVector input;
   int64_t channels = 1;  // of the output

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution_axis.h"
 #include "kernels/cpu/convolution/weight_taps.h"
+#include "kernels/cpu/convolution/window_parts.h"
 #include "kernels/cpu/convolution/windows.h"
 #include "kernels/cpu/copy/copy.h"
 #include "kernels/cpu/matmul/avx512_gemm.h"
@@ -20,15 +21,11 @@
 namespace cotan::cpu {
 namespace {
 
-constexpr int64_t kBlockFloats = 48 * 1024;  // of windows, in the second-level cache
-constexpr int64_t kMinBlockWindows = 96;     // Packing the right matrix pays only if that many rows use it.
-constexpr int64_t kMaxBlockWindows = 240;
-constexpr int64_t kTileRows = 24;          // a multiple of the rows of all tiles of the product
-constexpr int64_t kMaxTerms = 384;         // of a sum in registers
+constexpr int64_t kMaxTerms = 384;         // of a part of a sum
 constexpr int64_t kMaxColumns = 512;       // of a part of a weight gradient
 constexpr int64_t kMinChannelsOfTap = 32;  // of a part with one tap, unless a kernel row is too long
-constexpr int64_t kItemsPerThread = 3;
-constexpr int64_t kMinBandChannels = 16;  // of a part of a weight gradient
+constexpr int64_t kItemsPerThread = 3;     // so that threads end at about the same time
+constexpr int64_t kMinBandChannels = 16;   // of a part of a weight gradient
 
 // Of the problems that qualify.
 constexpr int64_t kMinChannels = 16;          // of the source: a vector
@@ -42,61 +39,6 @@ int64_t DivideRoundingUp(int64_t count, int64_t by) { return (count + by - 1) / 
 
 // Returns the size of the last of the blocks of `block` elements that hold `count`.
 int64_t LastBlock(int64_t count, int64_t block) { return (count - 1) % block + 1; }
-
-// Windows that are gathered in parts: all windows with some of their taps, then with others.
-struct WindowParts {
-  std::vector<Windows> parts;  // not empty; the first is the largest
-
-  int64_t Count() const { return static_cast<int64_t>(parts.size()); }
-  const Windows& operator[](int64_t part) const { return parts[static_cast<size_t>(part)]; }
-  // Returns the windows of an image.
-  int64_t Positions() const { return parts[0].Positions(); }
-  // Returns the floats of a window in the largest part.
-  int64_t Floats() const { return parts[0].Floats(); }
-
-  // Returns how many of `count` windows are gathered at once.
-  int64_t BlockWindows(int64_t count) const {
-    const int64_t most = std::clamp(kBlockFloats / Floats(), kMinBlockWindows, kMaxBlockWindows);
-    const int64_t blocks = std::max<int64_t>(1, (count + most / 2) / most);
-    const int64_t windows = DivideRoundingUp(count, blocks);
-    return blocks == 1 ? windows : DivideRoundingUp(windows, kTileRows) * kTileRows;
-  }
-};
-
-// Returns windows in parts of `group` taps along an axis; the last may have fewer.
-void SplitAxis(const WindowAxis& axis, int64_t group, std::vector<WindowAxis>& parts) {
-  const auto taps = static_cast<int64_t>(axis.offsets.size());
-  for (int64_t tap = 0; tap < taps; tap += group) {
-    parts.push_back(axis);
-    parts.back().offsets.assign(axis.offsets.begin() + tap, axis.offsets.begin() + std::min(tap + group, taps));
-  }
-}
-
-// Returns windows in parts of whole kernel rows, with at most kMaxTerms floats if a row has no more.
-WindowParts ByTerms(int64_t channels, const WindowAxis& rows, const WindowAxis& columns) {
-  const auto taps = static_cast<int64_t>(rows.offsets.size());
-  const int64_t floats = static_cast<int64_t>(columns.offsets.size()) * channels;
-  const int64_t groups = std::min(DivideRoundingUp(taps * floats, kMaxTerms), taps);
-  std::vector<WindowAxis> row_parts;
-  SplitAxis(rows, DivideRoundingUp(taps, groups), row_parts);
-  WindowParts windows;
-  for (const WindowAxis& row : row_parts) windows.parts.emplace_back(channels, row, columns);
-  return windows;
-}
-
-// Returns windows in parts of one kernel row, or of one tap if `is_by_tap`.
-WindowParts ByColumns(int64_t channels, const WindowAxis& rows, const WindowAxis& columns, bool is_by_tap) {
-  const auto taps = static_cast<int64_t>(columns.offsets.size());
-  std::vector<WindowAxis> row_parts;
-  std::vector<WindowAxis> column_parts;
-  SplitAxis(rows, 1, row_parts);
-  SplitAxis(columns, is_by_tap ? 1 : taps, column_parts);
-  WindowParts windows;
-  for (const WindowAxis& row : row_parts) {
-    for (const WindowAxis& column : column_parts) windows.parts.emplace_back(channels, row, column);
-  }
-  return windows;
-}
 
 // Positions first, first + step, ... of one dimension of the result.
 struct ResultAxis {
@@ -119,8 +61,8 @@ class WindowProduct final : public Kernel {
         channels_(channels),
         is_in_place_(windows_.Count() == 1 && windows_[0].ArePixels()),
         is_dense_(rows.step == 1 && columns.step == 1),
-        block_(
-            std::min(windows_.BlockWindows(count_), std::max(DivideRoundingUp(count_, int64_t{threads}), kTileRows))),
+        block_(std::min(windows_.BlockWindows(count_),
+                        std::max(DivideRoundingUp(count_, int64_t{threads}), kBlockMultiple))),
         workers_(static_cast<size_t>(std::min<int64_t>(threads, DivideRoundingUp(count_, block_)))) {
     size_t product_bytes = 0;
     for (Worker& worker : workers_) {
@@ -261,11 +203,11 @@ class WindowWeightGradient final : public Kernel {
     return std::min(DivideRoundingUp(items, parts), DivideRoundingUp(channels, kMinBandChannels));
   }
 
-  // Products of bits: the last block of windows, the last band of channels, adding to the result.
   struct Worker {
-    std::array<std::unique_ptr<Kernel>, 8> products;
+    std::array<std::unique_ptr<Kernel>, 8> products;  // by ProductIndex()
     absl::Status status;
   };
+  // Returns which of a worker's products computes a block of windows for a band of channels.
   static size_t ProductIndex(bool is_last_block, bool is_last_band, bool adds) {
     return (is_last_block ? size_t{4} : 0) + (is_last_band ? size_t{2} : 0) + (adds ? size_t{1} : 0);
   }
@@ -342,6 +284,7 @@ WindowAxis SourceWindows(const ConvolutionAxis& axis) {
   return windows;
 }
 
+// Builds the steps of a gradient.
 class Builder {
  public:
   Builder(const ConvolutionProblem& problem, int threads)
@@ -392,11 +335,20 @@ class Builder {
     Slot weights = AddWeights(phases);
     for (const PhasePair& phase : phases) {
       if (phase.taps() == 0) continue;
-      pipeline_->Add(std::make_unique<WindowProduct>(ByTerms(out_, phase.rows.windows, phase.columns.windows), images_,
+      pipeline_->Add(std::make_unique<WindowProduct>(ByTerms(phase.rows.windows, phase.columns.windows), images_,
                                                      phase.rows.result, phase.columns.result, in_, threads_),
                      {Slot::Input(0), weights}, {Slot::Output(0)});
       weights.byte_offset += phase.taps() * static_cast<size_t>(out_ * in_) * sizeof(float);
     }
+  }
+
+  // Returns windows of the destination in parts of whole kernel rows, with at most kMaxTerms floats if a row has no
+  // more.
+  WindowParts ByTerms(const WindowAxis& rows, const WindowAxis& columns) const {
+    const auto row_taps = static_cast<int64_t>(rows.offsets.size());
+    const auto column_taps = static_cast<int64_t>(columns.offsets.size());
+    const int64_t parts = std::min(DivideRoundingUp(row_taps * column_taps * out_, kMaxTerms), row_taps);
+    return {out_, rows, columns, DivideRoundingUp(row_taps, parts), column_taps};
   }
 
   // Returns a slot with the weights [taps, out, in] of one phase after another.
@@ -417,11 +369,12 @@ class Builder {
     const Slot matrix = Taps() == 1 ? Slot::Output(0) : AddMatrix();
     const WindowAxis rows = SourceWindows(rows_);
     const WindowAxis columns = SourceWindows(columns_);
-    const bool is_long = columns_.kernel * in_ > kMaxColumns;
+    // A part is a kernel row, or a tap. The blocks, which results depend on, are the same for any number of threads.
+    const int64_t row = columns_.kernel * in_ > kMaxColumns ? 1 : columns_.kernel;
     const int64_t block =
-        ByColumns(in_, rows, columns, is_long).BlockWindows(images_ * rows.positions * columns.positions);
-    const bool is_by_tap = is_long || (threads_ > 1 && in_ >= kMinChannelsOfTap);
-    pipeline_->Add(std::make_unique<WindowWeightGradient>(ByColumns(in_, rows, columns, is_by_tap), images_, block,
+        WindowParts(in_, rows, columns, 1, row).BlockWindows(images_ * rows.positions * columns.positions);
+    const int64_t part = threads_ > 1 && in_ >= kMinChannelsOfTap ? 1 : row;
+    pipeline_->Add(std::make_unique<WindowWeightGradient>(WindowParts(in_, rows, columns, 1, part), images_, block,
                                                           out_, threads_),
                    {Slot::Input(0), Slot::Input(1)}, {matrix});
     if (Taps() == 1) return;
