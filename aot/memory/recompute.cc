@@ -284,55 +284,65 @@ void Recomputation::AddCandidates(const std::vector<uint32_t>& values, int befor
     Rematerialization repetition{
         .targets = values, .before = before, .ops = {chain.begin(), chain.end()}, .parts = {}, .substitutes = {}};
     double cost = AddParts(repetition);
-    std::vector<Extension> extensions;
-    absl::flat_hash_set<uint32_t> made;            // by the chain
-    absl::flat_hash_set<uint32_t> made_originals;  // of these
-    for (const int op : chain) {
-      for (const uint32_t output : RepeatedOpOf(repetition, method_, op).outputs()) {
-        made.insert(output);
-        made_originals.insert(OriginalOf(output));
-      }
-    }
-    bool is_possible = true;
-    int expand = -1;  // producer of the operand whose extension costs the most memory
-    int64_t expand_bytes = 0;
-    bool must_expand = false;
-    absl::flat_hash_set<uint32_t> seen;
-    for (const int op : chain) {
-      for (const uint32_t input : RepeatedOpOf(repetition, method_, op).inputs()) {
-        const uint32_t root = facts_.RootOf(input);
-        if (!seen.insert(root).second || made.contains(root)) continue;
-        if (made_originals.contains(OriginalOf(root))) return;  // two copies of one content in one chain
-        const int producer = facts_.producer[root];
-        const bool may_expand = producer >= 0 && !chain.contains(producer) && IsRepeatable(method_.ops(producer));
-        const std::optional<Extension> extension = Available(root, values, before);
-        if (!extension.has_value()) {
-          is_possible = false;
-          if (!may_expand) return;
-          must_expand = true;
-          expand = producer;
-          continue;
-        }
-        if (!IsReadSoon(extension->value, before)) cost += ColdReadCost(extension->value, before);
-        if (extension->value != root) repetition.substitutes.emplace(root, extension->value);
-        if (extension->bytes == 0) continue;
-        extensions.push_back(*extension);
-        if (!must_expand && may_expand && extension->bytes > expand_bytes) {
-          expand = producer;
-          expand_bytes = extension->bytes;
-        }
-      }
-    }
-    if (is_possible) {
-      const double gain = Gain(repetition, extensions, target);
+    const std::optional<Operands> operands = FindOperands(repetition);
+    if (!operands.has_value()) return;
+    if (operands->are_available) {
+      cost += operands->cost;
+      const double gain = Gain(repetition, operands->extensions, target);
       const double net = std::max(cost - saved, cost * kLeastCost);
       int64_t kept = 0;
-      for (const Extension& extension : extensions) kept += extension.bytes;
+      for (const Extension& extension : operands->extensions) kept += extension.bytes;
       if (gain > 0) candidates.push_back({repetition, gain / net, net, bytes - kept});
     }
-    if (expand < 0) return;
-    chain.insert(expand);
+    if (operands->producer < 0) return;
+    chain.insert(operands->producer);
   }
+}
+
+// Finds what the repetition reads of values that it does not make, and adds substitutes for those of which only a copy
+// can be read. Returns none if an operand can be neither read nor made again, or if the repetition would make a second
+// copy of one.
+std::optional<Recomputation::Operands> Recomputation::FindOperands(Rematerialization& repetition) const {
+  absl::flat_hash_set<uint32_t> made;
+  absl::flat_hash_set<uint32_t> made_originals;
+  for (const int op : repetition.ops) {
+    for (const uint32_t output : RepeatedOpOf(repetition, method_, op).outputs()) {
+      made.insert(output);
+      made_originals.insert(OriginalOf(output));
+    }
+  }
+  Operands operands;
+  int64_t most_bytes = 0;  // of an extension
+  absl::flat_hash_set<uint32_t> seen;
+  for (const int op : repetition.ops) {
+    for (const uint32_t input : RepeatedOpOf(repetition, method_, op).inputs()) {
+      const uint32_t root = facts_.RootOf(input);
+      if (!seen.insert(root).second || made.contains(root)) continue;
+      if (made_originals.contains(OriginalOf(root))) return std::nullopt;
+      const int producer = facts_.producer[root];
+      const bool is_repeated =
+          std::find(repetition.ops.begin(), repetition.ops.end(), producer) != repetition.ops.end();
+      const bool may_repeat = producer >= 0 && !is_repeated && IsRepeatable(method_.ops(producer));
+      const std::optional<Extension> extension = Available(root, repetition.targets, repetition.before);
+      if (!extension.has_value()) {
+        if (!may_repeat) return std::nullopt;
+        operands.are_available = false;
+        operands.producer = producer;
+        continue;
+      }
+      if (!IsReadSoon(extension->value, repetition.before)) {
+        operands.cost += ColdReadCost(extension->value, repetition.before);
+      }
+      if (extension->value != root) repetition.substitutes.emplace(root, extension->value);
+      if (extension->bytes == 0) continue;
+      operands.extensions.push_back(*extension);
+      if (operands.are_available && may_repeat && extension->bytes > most_bytes) {
+        operands.producer = producer;
+        most_bytes = extension->bytes;
+      }
+    }
+  }
+  return operands;
 }
 
 // Finds the parts of expressions that suffice for the repetition. Returns the cost of what is repeated.

@@ -60,6 +60,15 @@ class Recomputation {
     int64_t bytes = 0;
     int from = 0;  // last op that reads it so far
   };
+  // The values that repeated ops read and do not make.
+  struct Operands {
+    std::vector<Extension> extensions;
+    double cost = 0;  // nanoseconds, of reads of what is not in cache any more
+    bool are_available = true;
+    // The op to repeat as well: the producer of an operand that is not available, or else of the one whose extension
+    // takes the most memory. -1: none.
+    int producer = -1;
+  };
 
   Recomputation(serialization::Method& method, const MemoryPlanner& planner)
       : method_(method), planner_(planner), facts_(method) {}
@@ -74,6 +83,7 @@ class Recomputation {
   std::vector<Candidate> FindCandidates(int64_t target);
   void AddCandidates(const std::vector<uint32_t>& values, int before, int64_t target,
                      std::vector<Candidate>& candidates);
+  std::optional<Operands> FindOperands(Rematerialization& repetition) const;
   std::optional<Extension> Available(uint32_t value, absl::Span<const uint32_t> dropped, int before) const;
   double UnreadResultCost(int op, absl::Span<const uint32_t> dropped, int before);
   std::vector<uint32_t> DropUnreadResults(int op);
