@@ -4,7 +4,7 @@
 # Checks that 48 layers of one distinct block, declared, with a key or found, compile in at most 1.5 times the processor
 # time of 2, as whole processes of the library and of the compile tool, and that the program does not grow as its layers
 # do. With reference runs, which call LibTorch's ops for each layer, the limit is 1.8: the ratio is 1.4 to 1.7,
-# depending on the processor. Tests run side by side, so a measurement has three tries.
+# depending on the processor. The clock varies, so a measurement has three tries.
 set -euo pipefail
 program=$PWD/$1 tool=$PWD/$2
 cd "$TEST_TMPDIR"
