@@ -82,7 +82,7 @@ void RunCase(benchmark::State& state, OpCase& c, int threads) {
   const size_t bytes = std::max<size_t>(64, (*kernel)->scratch_bytes());
   const auto scratch = HostDevice().Allocate(bytes);
   if (!scratch.ok()) return state.SkipWithError("no memory");
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const absl::Status status = (*kernel)->Run({inputs.data(), outputs.data(), *scratch});
     if (!status.ok()) {
       state.SkipWithError(status.ToString().c_str());
