@@ -217,8 +217,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOwn(const Problem& problem, int thre
   std::unique_ptr<Kernel> kernel = MakeWinograd(problem, threads);
   if (kernel == nullptr) kernel = MakeDepthwiseWeightGradient(problem, threads);
   if (kernel == nullptr) kernel = MakeFewChannelsDataGradient(problem, threads);
-  if (kernel == nullptr) kernel = MakeStridedGradient(problem, threads);
-  return kernel != nullptr ? std::move(kernel) : MakePointwise(problem, threads);
+  if (kernel != nullptr) return kernel;
+  COTAN_ASSIGN_OR_RETURN(kernel, MakePointwise(problem, threads));
+  return kernel != nullptr ? std::move(kernel) : MakeStridedGradient(problem, threads);
 }
 
 // Builds the steps of a convolution.
