@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "aot/memory/op_cost.h"
 #include "aot/memory/repeated_part.h"
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/api/expr_program.h"
 #include "planning/op_work.h"
@@ -45,15 +46,13 @@ constexpr double kLeastMemory = 0.004;
 constexpr double kLeastGain = 0.1;
 constexpr double kCheapDescent = 0.05;
 
-int64_t Aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
-
 }  // namespace
 
 absl::StatusOr<Recomputation> Recomputation::Start(Method& method, const MemoryPlanner& planner) {
   Recomputation recomputation(method, planner);
   for (const serialization::Value& value : method.values()) {
     COTAN_ASSIGN_OR_RETURN(const int64_t bytes, planner.BytesOf(value.type()));
-    recomputation.bytes_.push_back(Aligned(bytes));
+    recomputation.bytes_.push_back(RoundUp(bytes, kArenaAlignment));
     const auto index = static_cast<uint32_t>(recomputation.original_.size());
     recomputation.original_.push_back(index);
     recomputation.copies_.push_back({index});
@@ -411,7 +410,7 @@ double Recomputation::Gain(const Rematerialization& repetition, const std::vecto
   int64_t alive = kept - dropped;
   for (const BufferLifetime& buffer : plan_.lifetimes) {
     const bool spans = buffer.first < static_cast<int>(end) && buffer.last >= static_cast<int>(end);
-    if (spans) alive += Aligned(buffer.bytes);
+    if (spans) alive += RoundUp(buffer.bytes, kArenaAlignment);
   }
   absl::flat_hash_map<uint32_t, int> last_use;  // in the chain
   for (const int op : repetition.ops) {
@@ -483,7 +482,7 @@ absl::StatusOr<bool> Recomputation::Apply(const Rematerialization& repetition, i
     original_.push_back(value);
     copies_.push_back({value});
     COTAN_ASSIGN_OR_RETURN(const int64_t bytes, planner_.BytesOf(method_.values(static_cast<int>(value)).type()));
-    bytes_.push_back(Aligned(bytes));
+    bytes_.push_back(RoundUp(bytes, kArenaAlignment));
   }
   for (const auto& [from, to] : copies) {
     original_[to] = OriginalOf(from);

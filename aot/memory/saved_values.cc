@@ -8,6 +8,7 @@
 
 #include "aot/memory/op_cost.h"
 #include "aot/memory/repeat_ops.h"
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "google/protobuf/repeated_field.h"
 #include "serialization/schema/field.h"
@@ -22,8 +23,6 @@ using serialization::StateRead;
 
 constexpr size_t kMaxChain = 24;
 constexpr int kMaxFailures = 12;
-
-int64_t Aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
 // Returns the first op, view or not, that reads the value itself; -1 if none does.
 int FirstReader(const Method& method, uint32_t value) {
@@ -109,7 +108,7 @@ absl::StatusOr<int64_t> SavedBytesOnDevice(const Method& forward, const MemoryPl
     const serialization::Value& value = forward.values(static_cast<int>(forward.outputs(i)));
     if (value.on_host()) continue;
     COTAN_ASSIGN_OR_RETURN(const int64_t of_value, planner.BytesOf(value.type()));
-    bytes += Aligned(of_value);
+    bytes += RoundUp(of_value, kArenaAlignment);
   }
   return bytes;
 }
@@ -118,7 +117,7 @@ absl::StatusOr<SavedValues> SavedValues::Start(Method& forward, Method& backward
   SavedValues values(forward, backward, planner);
   for (const serialization::Value& value : forward.values()) {
     COTAN_ASSIGN_OR_RETURN(const int64_t bytes, planner.BytesOf(value.type()));
-    values.bytes_.push_back(Aligned(bytes));
+    values.bytes_.push_back(RoundUp(bytes, kArenaAlignment));
   }
   COTAN_RETURN_IF_ERROR(values.Measure());
   return values;

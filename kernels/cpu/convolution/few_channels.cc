@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/rounding.h"
 #include "kernels/cpu/convolution/convolution_axis.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
@@ -22,8 +23,6 @@ constexpr int64_t kMinDepth = 4;              // channels of the destination, wh
 constexpr int64_t kBlockRows = 64;            // of the source, that a chunk computes
 constexpr int64_t kProductFloats = 8 * 1024;  // that are added before the next rows are multiplied
 constexpr int64_t kMaxProducts = 4096;        // of one destination position
-
-int64_t RoundUp(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
 
 // Computes kRows rows of kVectors vectors of the product of a row-major matrix, `depth` columns wide, with a right
 // matrix in panels of one vector.

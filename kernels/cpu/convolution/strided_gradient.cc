@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution_axis.h"
 #include "kernels/cpu/convolution/weight_taps.h"
@@ -33,10 +34,6 @@ constexpr int64_t kMinPixels = 192;           // of the destination
 constexpr int64_t kMaxPixelsOfOneTap = 1024;  // whose gradient has so many zeros that writing them takes the time
 constexpr int64_t kMinPixelsOfFewChannels = 4096;
 
-size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-int64_t DivideRoundingUp(int64_t count, int64_t by) { return (count + by - 1) / by; }
-
 // Returns the size of the last of the blocks of `block` elements that hold `count`.
 int64_t LastBlock(int64_t count, int64_t block) { return (count - 1) % block + 1; }
 
@@ -61,21 +58,21 @@ class WindowProduct final : public Kernel {
         channels_(channels),
         is_in_place_(windows_.Count() == 1 && windows_[0].ArePixels()),
         is_dense_(rows.step == 1 && columns.step == 1),
-        block_(std::min(windows_.BlockWindows(count_),
-                        std::max(DivideRoundingUp(count_, int64_t{threads}), kBlockMultiple))),
-        workers_(static_cast<size_t>(std::min<int64_t>(threads, DivideRoundingUp(count_, block_)))) {
+        block_(std::min(windows_.BlockWindows(count_), std::max(CeilDiv(count_, int64_t{threads}), kBlockMultiple))),
+        workers_(static_cast<size_t>(std::min<int64_t>(threads, CeilDiv(count_, block_)))) {
     size_t product_bytes = 0;
     for (Worker& worker : workers_) {
       for (int64_t part = 0; part < windows_.Count(); ++part) {
         for (const int64_t windows : {block_, LastBlock(count_, block_)}) {
           worker.products.push_back(
               MakeAvx512Gemm(Geometry(windows, part), part == 0 ? Addend::kNone : Addend::kInOutput, 1));
-          product_bytes = std::max(product_bytes, RoundUp(worker.products.back()->scratch_bytes()));
+          product_bytes = std::max(product_bytes, RoundUp(worker.products.back()->scratch_bytes(), kScratchAlignment));
         }
       }
     }
-    windows_bytes_ = is_in_place_ ? 0 : RoundUp(static_cast<size_t>(block_ * windows_.Floats()) * sizeof(float));
-    result_bytes_ = is_dense_ ? 0 : RoundUp(static_cast<size_t>(block_ * channels_) * sizeof(float));
+    windows_bytes_ =
+        is_in_place_ ? 0 : RoundUp(static_cast<size_t>(block_ * windows_.Floats()) * sizeof(float), kScratchAlignment);
+    result_bytes_ = is_dense_ ? 0 : RoundUp(static_cast<size_t>(block_ * channels_) * sizeof(float), kScratchAlignment);
     worker_bytes_ = windows_bytes_ + result_bytes_ + product_bytes;
     scratch_bytes_ = worker_bytes_ * workers_.size();
   }
@@ -129,7 +126,7 @@ class WindowProduct final : public Kernel {
 
   // Copies the products of windows [begin, end) to their positions in the result.
   void Scatter(const float* products, int64_t begin, int64_t end, float* result) const {
-    const int64_t row_windows = DivideRoundingUp(columns_.size - columns_.first, columns_.step);
+    const int64_t row_windows = CeilDiv(columns_.size - columns_.first, columns_.step);
     const int64_t image_rows = windows_.Positions() / row_windows;
     while (begin < end) {
       const int64_t image = begin / windows_.Positions();
@@ -168,17 +165,17 @@ class WindowWeightGradient final : public Kernel {
         count_(images * windows_.Positions()),
         channels_(channels),
         bands_(Bands(windows_.Count(), channels, threads)),
-        band_channels_(DivideRoundingUp(channels, bands_)),
+        band_channels_(CeilDiv(channels, bands_)),
         block_(block),
         workers_(static_cast<size_t>(std::min<int64_t>(threads, windows_.Count() * bands_))) {
     size_t product_bytes = 0;
     for (Worker& worker : workers_) {
       MakeProducts(worker);
       for (const auto& kernel : worker.products) {
-        product_bytes = std::max(product_bytes, RoundUp(kernel->scratch_bytes()));
+        product_bytes = std::max(product_bytes, RoundUp(kernel->scratch_bytes(), kScratchAlignment));
       }
     }
-    windows_bytes_ = RoundUp(static_cast<size_t>(block_ * windows_.Floats()) * sizeof(float));
+    windows_bytes_ = RoundUp(static_cast<size_t>(block_ * windows_.Floats()) * sizeof(float), kScratchAlignment);
     worker_bytes_ = windows_bytes_ + product_bytes;
     scratch_bytes_ = worker_bytes_ * workers_.size();
   }
@@ -200,7 +197,7 @@ class WindowWeightGradient final : public Kernel {
   // Returns in how many bands the channels are cut. Each band gathers its windows again.
   static int64_t Bands(int64_t parts, int64_t channels, int threads) {
     const int64_t items = parts == 1 || threads == 1 ? threads : kItemsPerThread * threads;
-    return std::min(DivideRoundingUp(items, parts), DivideRoundingUp(channels, kMinBandChannels));
+    return std::min(CeilDiv(items, parts), CeilDiv(channels, kMinBandChannels));
   }
 
   struct Worker {
@@ -266,7 +263,7 @@ Phase PhaseOf(const ConvolutionAxis& axis, int64_t remainder) {
   Phase phase;
   phase.result = {axis.source, remainder, axis.stride};
   phase.windows.size = axis.destination;
-  phase.windows.positions = std::max<int64_t>(0, DivideRoundingUp(axis.source - remainder, axis.stride));
+  phase.windows.positions = CeilDiv(axis.source - remainder, axis.stride);
   phase.windows.offsets.clear();
   for (int64_t tap = 0; tap < axis.kernel; ++tap) {
     const int64_t origin = remainder + axis.padding - tap * axis.dilation;
@@ -299,7 +296,11 @@ class Builder {
   }
 
   std::unique_ptr<Kernel> Build() {
-    problem_.product == ConvolutionProduct::kBackwardData ? AddDataGradient() : AddWeightGradient();
+    if (problem_.product == ConvolutionProduct::kBackwardData) {
+      AddDataGradient();
+    } else {
+      AddWeightGradient();
+    }
     return std::move(pipeline_);
   }
 
@@ -347,8 +348,8 @@ class Builder {
   WindowParts ByTerms(const WindowAxis& rows, const WindowAxis& columns) const {
     const auto row_taps = static_cast<int64_t>(rows.offsets.size());
     const auto column_taps = static_cast<int64_t>(columns.offsets.size());
-    const int64_t parts = std::min(DivideRoundingUp(row_taps * column_taps * out_, kMaxTerms), row_taps);
-    return {out_, rows, columns, DivideRoundingUp(row_taps, parts), column_taps};
+    const int64_t parts = std::min(CeilDiv(row_taps * column_taps * out_, kMaxTerms), row_taps);
+    return {out_, rows, columns, CeilDiv(row_taps, parts), column_taps};
   }
 
   // Returns a slot with the weights [taps, out, in] of one phase after another.

@@ -27,7 +27,11 @@ class TapCopy final : public Kernel {
         const int64_t matrix = out * layout_.out_stride;
         const auto* const from = static_cast<const float*>(args.inputs[0]) + (gathers_ ? weights : matrix);
         auto* const to = static_cast<float*>(args.outputs[0]) + (gathers_ ? matrix : weights);
-        gathers_ ? Gather(from, to) : Scatter(from, to);
+        if (gathers_) {
+          Gather(from, to);
+        } else {
+          Scatter(from, to);
+        }
       }
     });
     return absl::OkStatus();

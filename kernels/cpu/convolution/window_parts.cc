@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
+
 namespace cotan::cpu {
 namespace {
 
@@ -35,8 +37,8 @@ WindowParts::WindowParts(int64_t channels, const WindowAxis& rows, const WindowA
 int64_t WindowParts::BlockWindows(int64_t count) const {
   const int64_t most = std::clamp(kBlockFloats / Floats(), kMinBlockWindows, kMaxBlockWindows);
   const int64_t blocks = std::max<int64_t>(1, (count + most / 2) / most);
-  const int64_t windows = (count + blocks - 1) / blocks;
-  return blocks == 1 ? windows : (windows + kBlockMultiple - 1) / kBlockMultiple * kBlockMultiple;
+  const int64_t windows = CeilDiv(count, blocks);
+  return blocks == 1 ? windows : RoundUp(windows, kBlockMultiple);
 }
 
 }  // namespace cotan::cpu

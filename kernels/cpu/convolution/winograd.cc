@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/cpu/convolution/winograd_tiles.h"
 #include "kernels/cpu/threading/parallel.h"
 
@@ -28,7 +29,6 @@ constexpr int64_t kMinGradientTiles = 64;
 constexpr int64_t kSummedTiles = 64;
 constexpr int64_t kTransformGrain = 16;  // tiles of a chunk of a transform
 
-int64_t RoundUp(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
 int64_t DivideUp(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
 // Returns the mask of the channels that remain from `channel` on.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/rounding.h"
+
 namespace cotan::cpu::expr {
 namespace {
 
@@ -32,8 +34,6 @@ PerOperand Scaled(const PerOperand& strides, int64_t factor) {
   for (int64_t& stride : scaled) stride *= factor;
   return scaled;
 }
-
-int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 void AddLoop(Tiling::Loop loop, std::vector<Tiling::Loop>& loops) {
   if (loop.count != 1) loops.push_back(std::move(loop));

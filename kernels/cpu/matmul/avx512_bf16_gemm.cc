@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/rounding.h"
 #include "kernels/cpu/simd/transpose16.h"
 #include "kernels/cpu/threading/parallel.h"
 
@@ -27,8 +28,6 @@ constexpr int64_t kMaxVectors = 4;  // of a panel of the right matrix
 constexpr int64_t kMinRows = 12;
 constexpr int64_t kMaxPackedBytes = 128 << 10;
 
-int64_t DivideRoundingUp(int64_t count, int64_t by) { return (count + by - 1) / by; }
-int64_t RoundUp(int64_t count) { return DivideRoundingUp(count, kVector) * kVector; }
 uint32_t MaskOf(int64_t count) { return count >= 32 ? 0xffffffffU : (1U << count) - 1; }
 
 // Computes c[rows, columns] = a b for the columns of one panel. A pair is the elements at k and k + 1.
@@ -133,8 +132,8 @@ class Avx512Bf16Gemm final : public Kernel {
  public:
   Avx512Bf16Gemm(const MatmulGeometry& geometry, int threads)
       : g_(geometry), threads_(ThreadsWorthwhile(threads, geometry.Flops())), pairs_(geometry.k / 2) {
-    right_pairs_ = pairs_ * RoundUp(g_.n);
-    left_pairs_ = g_.a.column == 1 ? 0 : pairs_ * RoundUp(g_.m);
+    right_pairs_ = pairs_ * RoundUp(g_.n, kVector);
+    left_pairs_ = g_.a.column == 1 ? 0 : pairs_ * RoundUp(g_.m, kVector);
     scratch_bytes_ = static_cast<size_t>(threads_ * (right_pairs_ + left_pairs_)) * sizeof(uint32_t);
   }
 
@@ -164,7 +163,7 @@ class Avx512Bf16Gemm final : public Kernel {
     Tile tile = {.a = reinterpret_cast<const char*>(a), .a_row = g_.a.row * 2, .a_pair = 4};
     if (g_.a.column != 1) {
       uint32_t* const left = scratch + right_pairs_;
-      const int64_t width = RoundUp(g_.m);
+      const int64_t width = RoundUp(g_.m, kVector);
       for (int64_t k = 0; k < pairs_; ++k) {
         PackRows(a + 2 * k * g_.a.column, g_.a.column, g_.m, left + k * width);
       }
@@ -179,14 +178,14 @@ class Avx512Bf16Gemm final : public Kernel {
       PackPanel(b + n * g_.b.column, columns, scratch);
       tile.panel = scratch;
       tile.c = c + n;
-      tile.mask = static_cast<uint16_t>(MaskOf(columns - (RoundUp(columns) - kVector)));
-      MakeRows(tile, DivideRoundingUp(columns, kVector));
+      tile.mask = static_cast<uint16_t>(MaskOf(columns - (RoundUp(columns, kVector) - kVector)));
+      MakeRows(tile, CeilDiv(columns, kVector));
     }
   }
 
   // Packs columns [0, columns) of a right matrix.
   void PackPanel(const uint16_t* b, int64_t columns, uint32_t* panel) const {
-    const int64_t width = RoundUp(columns);
+    const int64_t width = RoundUp(columns, kVector);
     if (g_.b.column == 1) {
       for (int64_t k = 0; k < pairs_; ++k) PackRows(b + 2 * k * g_.b.row, g_.b.row, columns, panel + k * width);
       return;
@@ -199,7 +198,7 @@ class Avx512Bf16Gemm final : public Kernel {
   // Computes all rows of one panel in tiles of about the same height.
   void MakeRows(const Tile& first, int64_t vectors) const {
     const TileColumn& column = kTiles[vectors - 1];
-    const int64_t count = DivideRoundingUp(g_.m, column.max_rows);
+    const int64_t count = CeilDiv(g_.m, column.max_rows);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = g_.m * i / count, end = g_.m * (i + 1) / count;
       Tile tile = first;
@@ -227,7 +226,7 @@ MatmulGeometry WithUnitStrides(MatmulGeometry g) {
 
 bool IsForSmallBatches(const MatmulGeometry& g) {
   if (g.batch.empty() || g.m < kMinRows || g.k % 2 != 0 || g.c.column != 1) return false;
-  return g.k / 2 * (RoundUp(g.n) + RoundUp(g.m)) * 4 <= kMaxPackedBytes;
+  return g.k / 2 * (RoundUp(g.n, kVector) + RoundUp(g.m, kVector)) * 4 <= kMaxPackedBytes;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/rounding.h"
 #include "kernels/cpu/simd/transpose16.h"
 #include "kernels/cpu/threading/parallel.h"
 
@@ -142,12 +143,10 @@ struct Range {
 // Returns one of `parts` ranges of [0, count), whose sizes differ by at most 1.
 Range Part(int64_t count, int64_t parts, int64_t part) { return {count * part / parts, count * (part + 1) / parts}; }
 
-int64_t DivideRoundingUp(int64_t count, int64_t by) { return (count + by - 1) / by; }
-
 // Computes `rows` rows of one panel in tiles of about the same height. If `packs`, the first fills the panel.
 void MakeRows(const Tile& first, int64_t rows, int64_t vectors, bool packs) {
   const TileColumn& tiles = kTiles[vectors - 1];
-  const int64_t count = DivideRoundingUp(rows, tiles.max_rows);
+  const int64_t count = CeilDiv(rows, tiles.max_rows);
   for (int64_t i = 0; i < count; ++i) {
     const Range part = Part(rows, count, i);
     Tile tile = first;
@@ -185,7 +184,7 @@ COTAN_WIDE_TARGET void Transpose16(const float* from, int64_t stride, int64_t ro
 
 // Packs columns [0, columns) of a right matrix that is stored by columns as rows of whole vectors.
 void PackPanel(const float* b, int64_t b_column, int64_t depth, int64_t columns, float* panel) {
-  const int64_t width = DivideRoundingUp(columns, kVector) * kVector;
+  const int64_t width = RoundUp(columns, kVector);
   for (int64_t n = 0; n < columns; n += kVector) {
     for (int64_t k = 0; k < depth; k += kVector) {
       Transpose16(b + n * b_column + k, b_column, std::min(kVector, columns - n), depth - k, panel + k * width + n,
@@ -227,7 +226,7 @@ COTAN_WIDE_TARGET void StoreTransposed(const float* block, int64_t width, int64_
 // that is transposed.
 double EstimateCycles(const MatmulGeometry& g, bool is_transposed) {
   const auto cycles = [](int64_t m, int64_t k, int64_t n, int64_t transposed) {
-    return static_cast<double>(m * k * DivideRoundingUp(n, kVector)) + 0.5 * static_cast<double>(transposed);
+    return static_cast<double>(m * k * CeilDiv(n, kVector)) + 0.5 * static_cast<double>(transposed);
   };
   if (!is_transposed) return cycles(g.m, g.k, g.n, g.b.column == 1 ? 0 : g.k * g.n);
   return cycles(g.n, g.k, g.m, (g.a.row == 1 ? 0 : g.k * g.m) + g.m * g.n);
@@ -252,11 +251,11 @@ class Avx512Gemm final : public Kernel {
         is_transposed_(IsFasterTransposed(g_)) {
     if (is_transposed_) g_ = TransposedProduct(g_);
     depth_ = std::min(g_.k, kMaxDepth);
-    vectors_ = DivideRoundingUp(g_.n, kVector);
-    panels_ = DivideRoundingUp(vectors_, kMaxVectors);
+    vectors_ = CeilDiv(g_.n, kVector);
+    panels_ = CeilDiv(vectors_, kMaxVectors);
     batch_ = g_.BatchSize();
     column_groups_ = std::min((threads_ + batch_ - 1) / batch_, panels_);
-    row_groups_ = std::clamp<int64_t>(threads_ / (batch_ * column_groups_), 1, DivideRoundingUp(g_.m, kMinGroupRows));
+    row_groups_ = std::clamp<int64_t>(threads_ / (batch_ * column_groups_), 1, CeilDiv(g_.m, kMinGroupRows));
     const int64_t width = std::min(kMaxVectors, vectors_) * kVector;
     panel_floats_ = depth_ * width;
     worker_floats_ = panel_floats_ + (is_transposed_ ? kTransposedRows * width : 0);
@@ -326,7 +325,7 @@ class Avx512Gemm final : public Kernel {
 
   // Computes groups of rows in cache, and stores them as columns.
   void RunTransposed(const Tile& tile, int64_t rows, int64_t columns, bool packs) const {
-    const int64_t vectors = DivideRoundingUp(columns, kVector);
+    const int64_t vectors = CeilDiv(columns, kVector);
     for (int64_t row = 0; row < rows; row += kTransposedRows) {
       const int64_t count = std::min(kTransposedRows, rows - row);
       Tile group = tile;
@@ -374,7 +373,7 @@ bool IsFastAvx512Gemm(const MatmulGeometry& geometry) {
   if (!geometry.batch.empty() && geometry.m >= kMinRowsOfBatch) return true;
   const MatmulGeometry g = WithUnitStrides(geometry);
   if (g.b.column == 1) return true;
-  const auto products = static_cast<double>(g.m * g.k * DivideRoundingUp(g.n, kVector));
+  const auto products = static_cast<double>(g.m * g.k * CeilDiv(g.n, kVector));
   return products >= kMinEfficiency * EstimateCycles(g, IsFasterTransposed(g));
 }
 

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/api/expr_program.h"
 #include "kernels/cpu/matmul/operand_blocks.h"
 #include "kernels/cpu/threading/parallel.h"
+#include "kernels/cpu/threading/pipeline.h"
 
 namespace cotan::cpu {
 namespace {
-
-size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // The product in blocks. Inputs: the left matrix, one that is not read, and the bias if there is one.
 class BlockedProduct final : public Kernel {
@@ -38,7 +38,7 @@ class BlockedProduct final : public Kernel {
       k_steps_.push_back(step_of(blocks_.k.dim));
       n_steps_.push_back(step_of(blocks_.n.dim));
     }
-    block_bytes_ = RoundUp(static_cast<size_t>(blocks_.BlockElements()) * sizeof(float));
+    block_bytes_ = RoundUp(static_cast<size_t>(blocks_.BlockElements()) * sizeof(float), kScratchAlignment);
   }
 
   // Makes the kernels of each worker for each size of a block.
@@ -111,7 +111,8 @@ class BlockedProduct final : public Kernel {
       COTAN_ASSIGN_OR_RETURN(block.next, maker.make(geometry, Addend::kInOutput, DType::kFloat32, 1));
     }
     for (const std::unique_ptr<Kernel>* kernel : {&block.expression, &block.first, &block.next}) {
-      if (*kernel != nullptr) kernel_bytes_ = std::max(kernel_bytes_, RoundUp((*kernel)->scratch_bytes()));
+      if (*kernel != nullptr)
+        kernel_bytes_ = std::max(kernel_bytes_, RoundUp((*kernel)->scratch_bytes(), kScratchAlignment));
     }
     return absl::OkStatus();
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution_problem.h"
 #include "kernels/cpu/copy/copy.h"
@@ -20,8 +21,6 @@
 
 namespace cotan::cpu {
 namespace {
-
-size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 template <typename T>
 inline constexpr DType kDTypeOf = DType::kFloat32;
@@ -197,7 +196,7 @@ class ImageKernel final : public Kernel {
  public:
   ImageKernel(const ImageGeometry& geometry, ConvolutionProduct product, int threads)
       : g_(geometry), product_(product), threads_(threads) {
-    matrix_bytes_ = RoundUp(static_cast<size_t>(g_.Depth() * g_.DestinationPlane()) * sizeof(T));
+    matrix_bytes_ = RoundUp(static_cast<size_t>(g_.Depth() * g_.DestinationPlane()) * sizeof(T), kScratchAlignment);
     worker_bytes_ = matrix_bytes_ + PortableGemmBytes(sizeof(T));
     scratch_bytes_ = worker_bytes_ * static_cast<size_t>(threads_);
   }

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/threading/parallel.h"
 
 namespace cotan::cpu {
 
 void ParallelKernel::Add(std::unique_ptr<Kernel> part, std::vector<Slot> inputs, std::vector<Slot> outputs) {
-  worker_bytes_ = std::max(worker_bytes_, (part->scratch_bytes() + 63) / 64 * 64);
+  worker_bytes_ = std::max(worker_bytes_, RoundUp(part->scratch_bytes(), kScratchAlignment));
   scratch_bytes_ = worker_bytes_ * static_cast<size_t>(threads_);
   std::vector<void*> pointers(inputs.size() + outputs.size());
   parts_.push_back({std::move(part), std::move(inputs), std::move(outputs), std::move(pointers), {}});

@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/threading/parallel.h"
 
 namespace cotan::cpu {
-namespace {
-
-size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
+namespace {}  // namespace
 
 void* Resolve(const Slot& slot, const KernelArgs& args) {
   void* base = args.scratch;
@@ -24,7 +21,7 @@ void* Resolve(const Slot& slot, const KernelArgs& args) {
 
 Slot Pipeline::AddScratch(size_t bytes) {
   const Slot slot{Slot::Memory::kScratch, 0, fixed_bytes_};
-  fixed_bytes_ += RoundUp(bytes);
+  fixed_bytes_ += RoundUp(bytes, kScratchAlignment);
   scratch_bytes_ = fixed_bytes_ + step_bytes_;
   return slot;
 }

@@ -15,6 +15,9 @@
 
 namespace cotan::cpu {
 
+// The alignment of scratch memory of steps and threads in bytes: a line of the cache, and a vector.
+inline constexpr size_t kScratchAlignment = 64;
+
 // The memory of a step's operand: an input or output of the pipeline, or its scratch.
 struct Slot {
   enum class Memory { kInput, kOutput, kScratch };
@@ -35,7 +38,7 @@ class Pipeline final : public Kernel {
  public:
   explicit Pipeline(int threads) : threads_(threads) {}
 
-  // Reserves `bytes` of scratch, aligned to 64 bytes, that steps share during a run. Call it before Run()
+  // Reserves `bytes` of scratch, aligned to kScratchAlignment, that steps share during a run. Call it before Run()
   // only.
   Slot AddScratch(size_t bytes);
 
@@ -54,7 +57,7 @@ class Pipeline final : public Kernel {
   };
 
   int threads_;
-  size_t fixed_bytes_ = 0;  // of AddScratch(), a multiple of 64
+  size_t fixed_bytes_ = 0;  // of AddScratch(), a multiple of kScratchAlignment
   size_t step_bytes_ = 0;   // the largest need of a step
   std::vector<Step> steps_;
 };

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/convolution/convolution_copy.h"
 #include "kernels/cuda/convolution/convolution_problem.h"
@@ -30,8 +31,6 @@ constexpr int64_t kMinPartSteps = 512;
 constexpr int64_t kMaxParts = 64;
 // Fewer columns (rows of kBackwardWeights) per group than this leave most of a tile empty.
 constexpr int64_t kFewPerGroup = 4;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The sizes of a block's tile and of its arrangement of threads.
 struct Tile {

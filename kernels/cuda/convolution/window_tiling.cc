@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/dtype.h"
+#include "base/rounding.h"
 
 namespace cotan::cuda {
 namespace {
@@ -63,9 +64,6 @@ struct WeightCost : SharedCost {
 };
 constexpr WindowCost kWindowCost = {{1235, 518, 1811, 88, 4898, 7308, 636, 282}, 2739, 2645};
 constexpr WeightCost kWeightCost = {{2482, 106, 4403, 299, 2574, 42524, 2479, 31}, 18119, 673, 8502};
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 // The sizes of a patch, as class Box in convolution_patch.cuh has them.
 struct Patch {

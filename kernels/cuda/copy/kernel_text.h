@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
+#include "base/rounding.h"
 #include "kernels/cuda/launch/kernel_plan.h"
 
 namespace cotan::cuda {
@@ -47,7 +48,6 @@ absl::string_view ElementTypeName(DType dtype);
 absl::string_view WordTypeName(size_t bytes);
 
 // Returns a / b, rounded up; a >= 0, b > 0.
-inline int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 }  // namespace cotan::cuda
 

@@ -9,14 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/rounding.h"
 #include "kernels/cuda/expr/node_text.h"
 #include "kernels/cuda/expr/phase_writer.h"
 #include "kernels/cuda/expr/text_writer.h"
 
 namespace cotan::cuda::expr {
 namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // Where the totals of the parts of a tile are among the words of its team; see reduce.cuh.
 struct TeamWords {

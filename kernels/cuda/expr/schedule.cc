@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/rounding.h"
 #include "kernels/cuda/expr/node_text.h"
 
 namespace cotan::cuda::expr {
@@ -37,8 +38,6 @@ constexpr int64_t kLoadInstructions = 120'000;
 constexpr int64_t kPacksAtATime = 8;
 // Of a block that has to start and to add what its threads have.
 constexpr int64_t kBlockInstructions = 100'000;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 int64_t PowerOfTwoFrom(int64_t n) {
   int64_t power = 1;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/rounding.h"
 #include "kernels/cuda/expr/epilogue_writer.h"
 
 namespace cotan::cuda {
@@ -23,8 +24,6 @@ constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxTile = 512;
 // Processors of an H100. A constant, so that plans do not depend on the device.
 constexpr int64_t kProcessors = 132;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The tiling of kernels/cuda/source/matmul.cuh.
 struct Tile {
