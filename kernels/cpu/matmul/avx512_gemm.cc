@@ -26,6 +26,10 @@ constexpr uint16_t kWholeVector = 0xffff;  // as a mask
 constexpr int64_t kMaxVectors = 4;         // of a panel of the right matrix
 constexpr int64_t kMaxDepth = 512;         // of a panel, which stays in the second-level cache
 constexpr int64_t kTransposedRows = 192;   // of a product that is computed as its transpose, in cache
+// Columns of the left matrix that a tile prefetches, and rows of a right matrix in place: processors do not recognize
+// strides of kilobytes. A longer distance would evict lines from the first-level cache before they are used, if the
+// stride is a multiple of 4096 bytes.
+constexpr int64_t kPrefetchDistance = 8;
 
 // Computes c[rows, columns] (+)= a b for the columns of one panel.
 struct Tile {
@@ -101,11 +105,14 @@ COTAN_WIDE_TARGET void MakeTile(const Tile& tile) {
         right[v] =
             v == kVectors - 1 ? _mm512_maskz_loadu_ps(last_mask, b + v * kVector) : _mm512_loadu_ps(b + v * kVector);
         _mm512_store_ps(panel + v * kVector, right[v]);
+        _mm_prefetch(b + v * kVector + kPrefetchDistance * tile.b_row, _MM_HINT_T0);
       } else {
         right[v] = _mm512_load_ps(panel + v * kVector);
       }
     }
     if constexpr (kPacks) b += tile.b_row;
+    // Of rows in one line, the last one is the first to be in a line that the tile before this one did not read.
+    _mm_prefetch(a + (kRows - 1) * a_row + kPrefetchDistance * tile.a_column, _MM_HINT_T0);
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
       const __m512 left = _mm512_set1_ps(a[i * a_row]);
