@@ -155,12 +155,12 @@ void AddFrozenLinear(const std::string& name, int64_t rows, int64_t in, int64_t 
 // Adds the three products of a convolution of square images with side `side`. The padding is half a kernel, or none if
 // the kernel and the stride cut an image into patches.
 void AddConvolution(const std::string& name, int64_t batch, int64_t in, int64_t side, int64_t out, int64_t kernel,
-                    int64_t stride, std::vector<OpCase>& cases, int64_t groups = 1) {
+                    int64_t stride, std::vector<OpCase>& cases, int64_t groups = 1, int64_t dilation = 1) {
   serialization::Convolution op;
   for (int d = 0; d < 2; ++d) {
     op.add_stride(stride);
-    op.add_padding(kernel == stride ? 0 : kernel / 2);
-    op.add_dilation(1);
+    op.add_padding(kernel == stride ? 0 : kernel / 2 * dilation);
+    op.add_dilation(dilation);
   }
   op.set_groups(static_cast<int32_t>(groups));
   const int64_t result = ConvolutionOutputSize(op, 0, side, kernel);
@@ -395,6 +395,30 @@ std::vector<OpCase> AllCases() {
   AddConvolution("resnet50/64x64_56", 2, 64, 56, 64, 3, 1, cases);
   AddConvolution("resnet50/256x256_14", 2, 256, 14, 256, 3, 1, cases);
   AddConvolution("resnet50/512x512_7", 2, 512, 7, 512, 3, 1, cases);
+  AddConvolution("fcn/256x256_d2", 1, 256, 16, 256, 3, 1, cases, 1, 2);
+  AddConvolution("fcn/512x512_d4", 1, 512, 16, 512, 3, 1, cases, 1, 4);
+  AddConvolution("fcn/2048x512", 1, 2048, 16, 512, 3, 1, cases);
+  AddConvolution("deeplab/960x256_d12", 2, 960, 16, 256, 3, 1, cases, 1, 12);
+  AddConvolution("k5/64x64_16", 2, 64, 16, 64, 5, 1, cases);
+  AddConvolution("k3/256x256_8", 2, 256, 8, 256, 3, 1, cases);
+  AddConvolution("k3/512x512_4", 4, 512, 4, 512, 3, 1, cases);
+  AddConvolution("k3/64x64_8", 4, 64, 8, 64, 3, 1, cases);
+  AddConvolution("k3/64x64_d2", 4, 64, 32, 64, 3, 1, cases, 1, 2);
+  AddConvolution("1x1/64x256_32", 1, 64, 32, 256, 1, 1, cases);
+  AddConvolution("1x1/256x64_32", 1, 256, 32, 64, 1, 1, cases);
+  AddConvolution("1x1/512x128_16", 1, 512, 16, 128, 1, 1, cases);
+  AddConvolution("1x1/128x512_16", 1, 128, 16, 512, 1, 1, cases);
+  AddConvolution("1x1/2048x512_16", 1, 2048, 16, 512, 1, 1, cases);
+  AddConvolution("1x1/512x2048_16", 1, 512, 16, 2048, 1, 1, cases);
+  AddConvolution("1x1/1024x256_16", 1, 1024, 16, 256, 1, 1, cases);
+  AddConvolution("1x1/256x1024_16", 1, 256, 16, 1024, 1, 1, cases);
+  AddConvolution("1x1/96x24_32", 4, 96, 32, 24, 1, 1, cases);
+  AddConvolution("1x1/24x144_32", 4, 24, 32, 144, 1, 1, cases);
+  AddConvolution("1x1/672x112_8", 4, 672, 8, 112, 1, 1, cases);
+  AddConvolution("1x1/112x672_8", 4, 112, 8, 672, 1, 1, cases);
+  AddConvolution("1x1/320x1280_4", 4, 320, 4, 1280, 1, 1, cases);
+  AddConvolution("1x1/960x160_4", 4, 960, 4, 160, 1, 1, cases);
+  AddConvolution("1x1/16x64_64", 4, 16, 64, 64, 1, 1, cases);
   AddConvolution("resnet50/3x64_7x7_s2", 2, 3, 224, 64, 7, 2, cases);
   AddConvolution("resnet50/128x128_s2", 2, 128, 56, 128, 3, 2, cases);
   AddConvolution("resnet50/256x256_s2", 2, 256, 28, 256, 3, 2, cases);

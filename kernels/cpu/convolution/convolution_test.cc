@@ -187,23 +187,27 @@ TEST(ConvolutionTest, HasTheSameBitsWhileItsTeamIsSuspended) {
 }
 
 // 3 x 3 kernels with enough channels and pixels for Winograd's algorithm: odd sides, so that tiles are cut, all
-// paddings, channels that do not fill a vector or a panel.
-TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddings) {
+// paddings, channels that do not fill a vector or a panel, dilations that do not divide the sides.
+TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddingsAndDilations) {
   struct Geometry {
     DimVector input;
     int64_t channels;
     DimVector padding;
+    DimVector dilation;
     bool transposed;
   };
   const Geometry geometries[] = {
-      {{2, 16, 15, 13}, 16, {1, 1}, false}, {{3, 20, 11, 14}, 33, {0, 2}, false}, {{1, 48, 19, 21}, 17, {2, 0}, false},
-      {{5, 33, 7, 10}, 40, {1, 0}, false},  {{2, 17, 12, 13}, 24, {3, 1}, false}, {{2, 24, 14, 13}, 20, {1, 1}, true},
-      {{9, 16, 8, 9}, 18, {0, 3}, true},
+      {{2, 16, 15, 13}, 16, {1, 1}, {1, 1}, false}, {{3, 20, 11, 14}, 33, {0, 2}, {1, 1}, false},
+      {{1, 48, 19, 21}, 17, {2, 0}, {1, 1}, false}, {{5, 33, 7, 10}, 40, {1, 0}, {1, 1}, false},
+      {{2, 17, 12, 13}, 24, {3, 1}, {1, 1}, false}, {{2, 24, 14, 13}, 20, {1, 1}, {1, 1}, true},
+      {{9, 16, 8, 9}, 18, {0, 3}, {1, 1}, true},    {{2, 16, 17, 18}, 20, {2, 2}, {2, 2}, false},
+      {{1, 18, 31, 26}, 16, {0, 5}, {3, 4}, false}, {{3, 16, 12, 19}, 17, {7, 1}, {1, 5}, false},
+      {{2, 20, 15, 16}, 16, {1, 3}, {2, 3}, true},
   };
   std::mt19937_64 random(TestSeed());
   for (const Geometry& geometry : geometries) {
     const ConvolutionCase c = MakeConvolutionCase(
-        {geometry.input, geometry.channels, {3, 3}, {1, 1}, {1, 1}, geometry.padding, geometry.transposed});
+        {geometry.input, geometry.channels, {3, 3}, {1, 1}, geometry.dilation, geometry.padding, geometry.transposed});
     ExpectConvolution(c, random, /*has_bias=*/random() % 2 == 0);
   }
 }
@@ -251,9 +255,9 @@ TEST(ConvolutionTest, DataGradientsWithFewChannels) {
   }
 }
 
-// Strides above 1: more than one block of windows, windows partly and nowhere inside, kernels smaller than the stride,
-// which leave gaps, strides larger than the image, dilations, parts of kernel rows, and channels that do not fill
-// vectors.
+// Strides above 1, or dilations: more than one block of windows, windows partly and nowhere inside, kernels smaller
+// than the stride, which leave gaps, strides larger than the image, dilations, parts of kernel rows, and channels that
+// do not fill vectors.
 TEST(ConvolutionTest, StridedKernels) {
   const ConvolutionGeometry geometries[] = {
       {{6, 16, 20, 18}, 32, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
@@ -264,6 +268,7 @@ TEST(ConvolutionTest, StridedKernels) {
       {{4, 16, 700}, 16, {7}, {4}, {1}, {3}, false},
       {{2, 3, 130, 131}, 16, {7, 7}, {2, 2}, {1, 1}, {3, 3}, false},
       {{200, 16, 2, 3}, 18, {4, 4}, {5, 3}, {1, 1}, {2, 2}, false},
+      {{2, 16, 12, 13}, 18, {2, 3}, {1, 1}, {12, 3}, {12, 2}, false},
       {{2, 48, 10, 12}, 16, {4, 4}, {2, 2}, {1, 1}, {1, 1}, true},
       {{3, 17, 9, 8}, 32, {3, 2}, {2, 3}, {1, 2}, {0, 1}, true},
   };
@@ -273,13 +278,15 @@ TEST(ConvolutionTest, StridedKernels) {
   }
 }
 
-// Weights large enough, and pixels few enough, for a matrix product.
+// Weights large enough, and pixels few enough, for a matrix product, or channels enough for one that is a gradient.
 TEST(ConvolutionTest, KernelsOfOneElementAndFewPixels) {
   const ConvolutionGeometry geometries[] = {
       {{2, 260, 3, 2}, 520, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
       {{1, 300, 6, 5}, 450, {1, 1}, {2, 3}, {1, 1}, {0, 0}},
       {{3, 270, 4}, 500, {1}, {2}, {1}, {0}},
       {{1, 400, 2, 2, 3}, 350, {1, 1, 1}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}},
+      {{3, 70, 15, 16}, 65, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+      {{2, 25, 23, 24}, 40, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
   };
   std::mt19937_64 random(TestSeed());
   for (const ConvolutionGeometry& geometry : geometries) {

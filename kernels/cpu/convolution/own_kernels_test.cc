@@ -42,7 +42,20 @@ bool HasAvx512() {
 TEST(OwnKernelsTest, WinogradTakesDenseKernelsOfThreeWithEnoughTiles) {
   for (const ConvolutionProduct product : kProducts) {
     EXPECT_EQ(MakeWinograd(Problem(product, 2, 16, 14, 16, 3), 1) != nullptr, HasAvx512());
-    EXPECT_EQ(MakeWinograd(Problem(product, 2, 16, 7, 16, 3), 1), nullptr) << "32 tiles";
+    const bool is_gradient = product != ConvolutionProduct::kForward;
+    EXPECT_EQ(MakeWinograd(Problem(product, 2, 16, 7, 16, 3), 1) != nullptr, is_gradient && HasAvx512()) << "32 tiles";
+    EXPECT_EQ(MakeWinograd(Problem(product, 2, 264, 7, 256, 3), 1), nullptr) << "32 tiles, 66 Ki kernels";
+    EXPECT_EQ(MakeWinograd(Problem(product, 1, 16, 10, 16, 3), 1), nullptr) << "25 tiles";
+    ConvolutionProblem dilated = Problem(product, 2, 16, 14, 16, 3);
+    dilated.dilation = dilated.padding_before = dilated.padding_after = {2, 2};
+    for (int64_t& dilation : dilated.dilation) --dilation;
+    EXPECT_EQ(MakeWinograd(dilated, 1) != nullptr, HasAvx512());
+    dilated.dilation = {6, 6};
+    dilated.padding_before = dilated.padding_after = {7, 7};
+    EXPECT_EQ(MakeWinograd(dilated, 1) != nullptr, HasAvx512()) << "7 rows in steps of 7 are tiles of two";
+    dilated.dilation = {9, 9};
+    dilated.padding_before = dilated.padding_after = {10, 10};
+    EXPECT_EQ(MakeWinograd(dilated, 1), nullptr) << "most tiles have one pixel";
     EXPECT_EQ(MakeWinograd(Problem(product, 2, 15, 14, 16, 3), 1), nullptr) << "15 channels";
     EXPECT_EQ(MakeWinograd(Problem(product, 2, 16, 14, 16, 5), 1), nullptr) << "5x5";
     EXPECT_EQ(MakeWinograd(Problem(product, 2, 32, 14, 32, 3, 2), 1), nullptr) << "groups";
@@ -101,6 +114,10 @@ TEST(OwnKernelsTest, StridedGradientTakesGradientsWithEnoughChannelsAndPixels) {
   EXPECT_FALSE(strided(ConvolutionProduct::kForward, 16, 16, 3));
   for (const ConvolutionProduct product : {data, weights}) {
     EXPECT_EQ(MakeStridedGradient(Problem(product, 3, 16, 16, 16, 3), 1), nullptr) << "no stride";
+    ConvolutionProblem dilated = Problem(product, 3, 16, 16, 16, 3);
+    dilated.dilation = {0, 1};
+    dilated.padding_before = dilated.padding_after = {1, 2};
+    EXPECT_EQ(MakeStridedGradient(dilated, 1) != nullptr, product == weights && HasAvx512());
     ConvolutionProblem grouped = Problem(product, 3, 32, 32, 32, 3, 2);
     grouped.stride = {2, 2};
     EXPECT_EQ(MakeStridedGradient(grouped, 1), nullptr) << "groups";
@@ -113,20 +130,36 @@ bool IsPointwise(const ConvolutionProblem& problem) {
   return made.ok() && *made != nullptr;
 }
 
-TEST(OwnKernelsTest, PointwiseTakesLargeWeightsOfFewPixels) {
-  for (const ConvolutionProduct product : kProducts) {
-    EXPECT_EQ(IsPointwise(Problem(product, 1, 512, 9, 256, 1)), product != ConvolutionProduct::kBackwardData);
-    EXPECT_FALSE(IsPointwise(Problem(product, 1, 512, 23, 256, 1))) << "529 pixels";
-    EXPECT_FALSE(IsPointwise(Problem(product, 1, 256, 9, 256, 1))) << "64 Ki weights";
-    EXPECT_FALSE(IsPointwise(Problem(product, 1, 512, 4, 256, 3)));
-  }
+TEST(OwnKernelsTest, PointwiseTakesForwardProductsOfLargeWeightsAndFewPixels) {
+  const auto forward = ConvolutionProduct::kForward;
+  EXPECT_TRUE(IsPointwise(Problem(forward, 1, 512, 9, 256, 1)));
+  EXPECT_FALSE(IsPointwise(Problem(forward, 1, 512, 23, 256, 1))) << "529 pixels";
+  EXPECT_FALSE(IsPointwise(Problem(forward, 1, 256, 9, 256, 1))) << "64 Ki weights";
+  for (const ConvolutionProduct product : kProducts) EXPECT_FALSE(IsPointwise(Problem(product, 1, 512, 4, 256, 3)));
+}
+
+TEST(OwnKernelsTest, PointwiseTakesGradientsWithEnoughChannels) {
+  const auto data = ConvolutionProduct::kBackwardData;
+  const auto weights = ConvolutionProduct::kBackwardWeights;
+  EXPECT_TRUE(IsPointwise(Problem(data, 2, 64, 23, 80, 1)));
+  EXPECT_FALSE(IsPointwise(Problem(data, 2, 63, 23, 80, 1)));
+  EXPECT_FALSE(IsPointwise(Problem(data, 2, 80, 23, 63, 1)));
+  EXPECT_TRUE(IsPointwise(Problem(weights, 2, 24, 23, 80, 1)));
+  EXPECT_FALSE(IsPointwise(Problem(weights, 2, 23, 23, 80, 1)));
+  EXPECT_FALSE(IsPointwise(Problem(weights, 2, 80, 23, 23, 1)));
+  ConvolutionProblem strided = Problem(weights, 2, 64, 46, 64, 1);
+  strided.stride = {2, 2};
+  strided.destination.layout = Dense({2, 64, 23, 23});
+  strided.padding_after = {-1, -1};
+  EXPECT_FALSE(IsPointwise(strided));
 }
 
 TEST(OwnKernelsTest, PointwiseTakesAllProductsOfVeryFewPixels) {
   for (const ConvolutionProduct product : kProducts) {
     ConvolutionProblem problem = Problem(product, 4, 128, 4, 64, 1);
     EXPECT_TRUE(IsPointwise(problem));
-    EXPECT_FALSE(IsPointwise(Problem(product, 4, 128, 4, 63, 1))) << "less than 8 Ki weights";
+    // Less than 8 Ki weights, and too few channels for a gradient of data.
+    EXPECT_EQ(IsPointwise(Problem(product, 4, 128, 4, 63, 1)), product == ConvolutionProduct::kBackwardWeights);
     problem.stride = {2, 2};
     problem.destination.layout = Dense({4, 64, 2, 2});
     problem.padding_after = {-1, -1};

@@ -14,10 +14,12 @@ namespace cotan::cpu {
 namespace {
 
 // A product of oneDNN's convolution reorders the weights first, which takes as long as the sums of some 200 pixels;
-// with small weights, which stay in cache, both kernels are equally fast unless there are very few pixels
-// (docs/performance.md). Gradients of data gain for very few pixels only.
+// with small weights, which stay in cache, both kernels are equally fast in forward products unless there are very few
+// pixels (docs/performance.md). On Intel's processors, oneDNN's gradients are slower unless there are few channels.
 constexpr int64_t kMaxPixels = 512;
 constexpr int64_t kMinWeights = 128 * 1024;
+constexpr int64_t kMinChannelsOfWeightGradient = 24;
+constexpr int64_t kMinChannelsOfDataGradient = 64;
 constexpr int64_t kVeryFewPixels = 64;
 constexpr int64_t kMinWeightsOfVeryFewPixels = 8 * 1024;
 
@@ -33,7 +35,12 @@ int64_t Pixels(const ConvolutionProblem& p) {
 bool IsWorthwhile(const ConvolutionProblem& p) {
   const int64_t weights = NumElements(p.weights.layout.sizes);
   if (Pixels(p) <= kVeryFewPixels && weights >= kMinWeightsOfVeryFewPixels) return true;
-  return p.product != ConvolutionProduct::kBackwardData && Pixels(p) <= kMaxPixels && weights >= kMinWeights;
+  const int64_t channels = std::min(p.weights.layout.sizes[0], p.weights.layout.sizes[1]);
+  if (p.product == ConvolutionProduct::kBackwardData) return channels >= kMinChannelsOfDataGradient;
+  if (Pixels(p) <= kMaxPixels && weights >= kMinWeights) return true;
+  // With strides, the pixels are copied, which needs memory.
+  return p.product == ConvolutionProduct::kBackwardWeights && AllAre(p.stride, 1) &&
+         channels >= kMinChannelsOfWeightGradient;
 }
 
 bool Qualifies(const ConvolutionProblem& p) {

@@ -19,7 +19,10 @@ using winograd::kPanel;
 using winograd::kTileRows;
 
 constexpr int64_t kMinChannels = 16;
-constexpr int64_t kMinTiles = 96;  // fewer do not pay for the transform of the weights
+// Fewer tiles do not pay for the transform of the weights, unless these stay in cache.
+constexpr int64_t kMinTiles = 96;
+constexpr int64_t kMinTilesOfSmallGradients = 32;
+constexpr int64_t kMaxWeightsOfSmallGradients = 64 * 1024;  // pairs of channels
 // Transformed floats of a block of tiles, which stay in the second-level cache; a weight gradient reads its sums again
 // for each block. A block of few tiles would read the weights or sums too often.
 constexpr int64_t kBlockFloats = 64 * 1024;
@@ -28,8 +31,6 @@ constexpr int64_t kMinBlockTiles = 32;
 constexpr int64_t kMinGradientTiles = 64;
 constexpr int64_t kSummedTiles = 64;
 constexpr int64_t kTransformGrain = 16;  // tiles of a chunk of a transform
-
-int64_t DivideUp(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
 // Returns the mask of the channels that remain from `channel` on.
 __mmask16 LanesFrom(int64_t channel, int64_t channels) {
@@ -52,16 +53,28 @@ Images ImagesOf(const StridedLayout& layout) {
   return {layout.sizes[0], layout.sizes[2], layout.sizes[3], layout.sizes[1]};
 }
 
+// A dimension of the output, in tiles of two pixels. With a dilation of d, the pixels whose indices are equal modulo d
+// are a convolution without dilation of their own: pixels of a tile are d apart, as are those of the input that it
+// reads.
+struct TileAxis {
+  int64_t pixels;    // of the output
+  int64_t padding;   // pixels of the input before the first one, may be negative
+  int64_t dilation;  // 1 = dense
+
+  int64_t Tiles() const { return dilation * CeilDiv(CeilDiv(pixels, dilation), 2); }
+  // Returns the first pixel of a tile. It is outside of the output if there are fewer pixels in its part than in
+  // others.
+  int64_t First(int64_t tile) const { return tile % dilation + 2 * dilation * (tile / dilation); }
+};
+
 // The tiles of 2 x 2 output pixels of all images, and the 4 x 4 input pixels of each.
 struct TileGrid {
   Images input;
   Images output;
-  int64_t padding_top;
-  int64_t padding_left;
+  TileAxis rows;
+  TileAxis columns;
 
-  int64_t Rows() const { return (output.rows + 1) / 2; }
-  int64_t Columns() const { return (output.columns + 1) / 2; }
-  int64_t Count() const { return output.count * Rows() * Columns(); }
+  int64_t Count() const { return output.count * rows.Tiles() * columns.Tiles(); }
 };
 
 // The kSide x kSide pixels of a tile: the offset of the first one, in floats, and which are inside of the image.
@@ -74,19 +87,19 @@ struct Pixels {
 
   static constexpr uint16_t kAll = (1 << (kSide * kSide)) - 1;
 
-  Pixels(const Images& images, int64_t image, int64_t row, int64_t column)
+  Pixels(const TileGrid& grid, const Images& images, int64_t image, int64_t row, int64_t column)
       : offset(images.Offset(image, row, column)),
-        row_floats(images.columns * images.channels),
-        column_floats(images.channels) {
-    const unsigned columns = Inside(column, images.columns);
-    const unsigned rows = Inside(row, images.rows);
+        row_floats(grid.rows.dilation * images.columns * images.channels),
+        column_floats(grid.columns.dilation * images.channels) {
+    const unsigned columns = Inside(column, grid.columns.dilation, images.columns);
+    const unsigned rows = Inside(row, grid.rows.dilation, images.rows);
     for (int r = 0; r < kSide; ++r) inside |= static_cast<uint16_t>((rows >> r & 1) * columns << (r * kSide));
   }
 
-  // Returns a bit for each of kSide positions from `first` on that is in [0, size).
-  static unsigned Inside(int64_t first, int64_t size) {
+  // Returns a bit for each of kSide positions from `first` on, `step` apart, that is in [0, size).
+  static unsigned Inside(int64_t first, int64_t step, int64_t size) {
     unsigned bits = 0;
-    for (int i = 0; i < kSide; ++i) bits |= static_cast<unsigned>(first + i >= 0 && first + i < size) << i;
+    for (int i = 0; i < kSide; ++i, first += step) bits |= static_cast<unsigned>(first >= 0 && first < size) << i;
     return bits;
   }
   bool Has(int pixel) const { return (inside >> pixel & 1) != 0; }
@@ -101,22 +114,23 @@ struct TilePlace {
   int64_t column;
 
   TilePlace(const TileGrid& grid, int64_t tile) {
-    const int64_t columns = grid.Columns();
+    const int64_t rows = grid.rows.Tiles();
+    const int64_t columns = grid.columns.Tiles();
     const int64_t line = tile / columns;
-    image = line / grid.Rows();
-    row = 2 * (line - image * grid.Rows());
-    column = 2 * (tile - line * columns);
+    image = line / rows;
+    row = grid.rows.First(line - image * rows);
+    column = grid.columns.First(tile - line * columns);
   }
 };
 
 Pixels<4> InputPixels(const TileGrid& grid, int64_t tile) {
   const TilePlace at(grid, tile);
-  return {grid.input, at.image, at.row - grid.padding_top, at.column - grid.padding_left};
+  return {grid, grid.input, at.image, at.row - grid.rows.padding, at.column - grid.columns.padding};
 }
 
 Pixels<2> OutputPixels(const TileGrid& grid, int64_t tile) {
   const TilePlace at(grid, tile);
-  return {grid.output, at.image, at.row, at.column};
+  return {grid, grid.output, at.image, at.row, at.column};
 }
 
 // Transformed tiles [kElements][groups of `width` channels][tiles][width]. Elements are one cache line more than that
@@ -127,7 +141,7 @@ struct Transformed {
   int64_t groups;
 
   Transformed(int64_t channels, int64_t tiles, int64_t width)
-      : tiles(tiles), width(width), groups(DivideUp(channels, width)) {}
+      : tiles(tiles), width(width), groups(CeilDiv(channels, width)) {}
   int64_t GroupFloats() const { return tiles * width; }
   int64_t ElementFloats() const { return groups * GroupFloats() + kLanes; }
   int64_t Floats() const { return kElements * ElementFloats(); }
@@ -412,19 +426,38 @@ bool AllAre(const DimVector& values, int64_t value) {
 bool Qualifies(const ConvolutionProblem& p) {
   const DimVector& weights = p.weights.layout.sizes;
   if (p.dtype != DType::kFloat32 || p.stride.size() != 2 || p.groups != 1) return false;
-  if (weights[2] != 3 || weights[3] != 3 || !AllAre(p.stride, 1) || !AllAre(p.dilation, 0)) return false;
+  if (weights[2] != 3 || weights[3] != 3 || !AllAre(p.stride, 1)) return false;
   return weights[0] >= kMinChannels && weights[1] >= kMinChannels;
 }
 
 // Returns the tiles of the product. The gradient of data is the product of the gradient of the output with the
-// kernels in reverse order, with a padding of 2 - padding, which may be negative.
+// kernels in reverse order, with a padding of 2 * dilation - padding, which may be negative.
 TileGrid GridOf(const ConvolutionProblem& p) {
   const Images source = ImagesOf(p.source.layout);
   const Images destination = ImagesOf(p.destination.layout);
+  const int64_t rows = p.dilation[0] + 1;
+  const int64_t columns = p.dilation[1] + 1;
   if (p.product == ConvolutionProduct::kBackwardData) {
-    return {destination, source, 2 - p.padding_before[0], 2 - p.padding_before[1]};
+    return {destination,
+            source,
+            {source.rows, 2 * rows - p.padding_before[0], rows},
+            {source.columns, 2 * columns - p.padding_before[1], columns}};
   }
-  return {source, destination, p.padding_before[0], p.padding_before[1]};
+  return {source,
+          destination,
+          {destination.rows, p.padding_before[0], rows},
+          {destination.columns, p.padding_before[1], columns}};
+}
+
+bool IsWorthwhile(const ConvolutionProblem& p, const TileGrid& grid) {
+  // A tile takes 16 multiplications for up to four pixels, a direct convolution nine for each. With a dilation of about
+  // the image's size, a tile has one pixel.
+  const int64_t pixels = grid.output.count * grid.output.rows * grid.output.columns;
+  if (!AllAre(p.dilation, 0) && 2 * grid.Count() > pixels) return false;
+  if (grid.Count() >= kMinTiles) return true;
+  const int64_t weights = p.weights.layout.sizes[0] * p.weights.layout.sizes[1];
+  return p.product != ConvolutionProduct::kForward && grid.Count() >= kMinTilesOfSmallGradients &&
+         weights <= kMaxWeightsOfSmallGradients;
 }
 
 Weights WeightsOf(const ConvolutionProblem& p) {
@@ -440,7 +473,7 @@ Weights WeightsOf(const ConvolutionProblem& p) {
 std::unique_ptr<Kernel> MakeWinograd(const ConvolutionProblem& problem, int threads) {
   if (!__builtin_cpu_supports("avx512f") || !Qualifies(problem)) return nullptr;
   const TileGrid grid = GridOf(problem);
-  if (grid.Count() < kMinTiles) return nullptr;
+  if (!IsWorthwhile(problem, grid)) return nullptr;
   const Weights weights = WeightsOf(problem);
   if (problem.product == ConvolutionProduct::kBackwardWeights) {
     return std::make_unique<WinogradWeightGradient>(grid, weights, threads);
