@@ -132,6 +132,10 @@ absl::StatusOr<ConvolutionProblem> DescribeConvolution(const KernelRequest& requ
   return problem;
 }
 
+bool AllAre(const DimVector& values, int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
+}
+
 StridedLayout OwnWeights(const ConvolutionProblem& problem) {
   const DimVector& sizes = problem.weights.layout.sizes;
   return {sizes, ContiguousStrides(sizes), 0};

@@ -59,6 +59,9 @@ struct ConvolutionProblem {
 // InvalidArgument, Unimplemented: from CheckOp().
 absl::StatusOr<ConvolutionProblem> DescribeConvolution(const KernelRequest& request);
 
+// Returns true if all of a problem's strides, dilations or paddings are `value`.
+bool AllAre(const DimVector& values, int64_t value);
+
 // Returns the row-major layout of the problem's weights, in which kernels of this project read and write them.
 StridedLayout OwnWeights(const ConvolutionProblem& problem);
 

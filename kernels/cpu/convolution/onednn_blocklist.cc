@@ -2,8 +2,6 @@
 
 #include "kernels/cpu/convolution/onednn_blocklist.h"
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
 
 namespace cotan::cpu {
@@ -12,9 +10,7 @@ namespace {
 // Elements of the widest f32 vector that these implementations use.
 constexpr int64_t kLanes = 16;
 
-bool IsStrided(const ConvolutionProblem& problem) {
-  return std::any_of(problem.stride.begin(), problem.stride.end(), [](int64_t stride) { return stride > 1; });
-}
+bool IsStrided(const ConvolutionProblem& problem) { return !AllAre(problem.stride, 1); }
 
 bool IsStridedIntoPadding(const ConvolutionProblem& problem) {
   for (size_t d = 0; d < problem.stride.size(); ++d) {

@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/matmul/avx512_gemm.h"
 #include "kernels/cpu/matmul/matmul.h"
 #include "kernels/cpu/threading/pipeline.h"
 
@@ -15,17 +16,14 @@ namespace {
 
 // A product of oneDNN's convolution reorders the weights first, which takes as long as the sums of some 200 pixels;
 // with small weights, which stay in cache, both kernels are equally fast in forward products unless there are very few
-// pixels (docs/performance.md). On Intel's processors, oneDNN's gradients are slower unless there are few channels.
+// pixels (docs/performance.md). Gradients by products with AVX-512 are faster on Intel's processors unless there are
+// few channels; without AVX-512 that was not measured.
 constexpr int64_t kMaxPixels = 512;
 constexpr int64_t kMinWeights = 128 * 1024;
 constexpr int64_t kMinChannelsOfWeightGradient = 24;
 constexpr int64_t kMinChannelsOfDataGradient = 64;
 constexpr int64_t kVeryFewPixels = 64;
 constexpr int64_t kMinWeightsOfVeryFewPixels = 8 * 1024;
-
-bool AllAre(const DimVector& values, int64_t value) {
-  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
-}
 
 // Returns the pixels of the output of all images.
 int64_t Pixels(const ConvolutionProblem& p) {
@@ -36,10 +34,12 @@ bool IsWorthwhile(const ConvolutionProblem& p) {
   const int64_t weights = NumElements(p.weights.layout.sizes);
   if (Pixels(p) <= kVeryFewPixels && weights >= kMinWeightsOfVeryFewPixels) return true;
   const int64_t channels = std::min(p.weights.layout.sizes[0], p.weights.layout.sizes[1]);
-  if (p.product == ConvolutionProduct::kBackwardData) return channels >= kMinChannelsOfDataGradient;
+  if (p.product == ConvolutionProduct::kBackwardData) {
+    return HasAvx512Gemm() && channels >= kMinChannelsOfDataGradient;
+  }
   if (Pixels(p) <= kMaxPixels && weights >= kMinWeights) return true;
   // With strides, the pixels are copied, which needs memory.
-  return p.product == ConvolutionProduct::kBackwardWeights && AllAre(p.stride, 1) &&
+  return p.product == ConvolutionProduct::kBackwardWeights && AllAre(p.stride, 1) && HasAvx512Gemm() &&
          channels >= kMinChannelsOfWeightGradient;
 }
 

@@ -398,11 +398,8 @@ class Builder {
 // The weights are copied, which takes as long as the sums of some hundred pixels; those of one tap are not.
 bool Qualifies(const ConvolutionProblem& p) {
   if (p.dtype != DType::kFloat32 || p.groups != 1 || p.stride.size() > 2) return false;
-  const auto exceeds = [](const DimVector& values, int64_t limit) {
-    return std::any_of(values.begin(), values.end(), [&](int64_t value) { return value > limit; });
-  };
-  const bool has_dilation = p.product == ConvolutionProduct::kBackwardWeights && exceeds(p.dilation, 0);
-  if (!exceeds(p.stride, 1) && !has_dilation) return false;
+  const bool has_dilated_weights = p.product == ConvolutionProduct::kBackwardWeights && !AllAre(p.dilation, 0);
+  if (AllAre(p.stride, 1) && !has_dilated_weights) return false;
   const DimVector& weights = p.weights.layout.sizes;
   const int64_t pixels = NumElements(p.destination.layout.sizes) / weights[0];
   const bool has_one_tap = NumElements(weights) == weights[0] * weights[1];

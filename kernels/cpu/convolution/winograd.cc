@@ -419,10 +419,6 @@ class WinogradWeightGradient final : public Kernel {
   Transformed gradients_;
 };
 
-bool AllAre(const DimVector& values, int64_t value) {
-  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
-}
-
 bool Qualifies(const ConvolutionProblem& p) {
   const DimVector& weights = p.weights.layout.sizes;
   if (p.dtype != DType::kFloat32 || p.stride.size() != 2 || p.groups != 1) return false;

@@ -111,7 +111,8 @@ COTAN_WIDE_TARGET void MakeTile(const Tile& tile) {
       }
     }
     if constexpr (kPacks) b += tile.b_row;
-    // Of rows in one line, the last one is the first to be in a line that the tile before this one did not read.
+    // Rows of a left matrix that is stored by columns share lines, of which the tile before this one has read all but
+    // that of the last row.
     _mm_prefetch(a + (kRows - 1) * a_row + kPrefetchDistance * tile.a_column, _MM_HINT_T0);
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
