@@ -57,14 +57,18 @@ Images ImagesOf(const StridedLayout& layout) {
 // are a convolution without dilation of their own: pixels of a tile are d apart, as are those of the input that it
 // reads.
 struct TileAxis {
-  int64_t pixels;    // of the output
   int64_t padding;   // pixels of the input before the first one, may be negative
   int64_t dilation;  // 1 = dense
+  int64_t tiles;
 
-  int64_t Tiles() const { return dilation * CeilDiv(CeilDiv(pixels, dilation), 2); }
+  TileAxis(int64_t pixels, int64_t padding, int64_t dilation)
+      : padding(padding), dilation(dilation), tiles(dilation * CeilDiv(CeilDiv(pixels, dilation), 2)) {}
   // Returns the first pixel of a tile. It is outside of the output if there are fewer pixels in its part than in
   // others.
-  int64_t First(int64_t tile) const { return tile % dilation + 2 * dilation * (tile / dilation); }
+  int64_t First(int64_t tile) const {
+    if (dilation == 1) return 2 * tile;  // without the division, which would be noticed with few channels
+    return tile % dilation + 2 * dilation * (tile / dilation);
+  }
 };
 
 // The tiles of 2 x 2 output pixels of all images, and the 4 x 4 input pixels of each.
@@ -74,7 +78,7 @@ struct TileGrid {
   TileAxis rows;
   TileAxis columns;
 
-  int64_t Count() const { return output.count * rows.Tiles() * columns.Tiles(); }
+  int64_t Count() const { return output.count * rows.tiles * columns.tiles; }
 };
 
 // The kSide x kSide pixels of a tile: the offset of the first one, in floats, and which are inside of the image.
@@ -107,31 +111,38 @@ struct Pixels {
   int64_t Offset(int pixel) const { return offset + pixel / kSide * row_floats + pixel % kSide * column_floats; }
 };
 
-// Returns the first pixel of a tile: [image, row, column] of the output.
-struct TilePlace {
-  int64_t image;
-  int64_t row;
-  int64_t column;
-
-  TilePlace(const TileGrid& grid, int64_t tile) {
-    const int64_t rows = grid.rows.Tiles();
-    const int64_t columns = grid.columns.Tiles();
-    const int64_t line = tile / columns;
-    image = line / rows;
-    row = grid.rows.First(line - image * rows);
-    column = grid.columns.First(tile - line * columns);
+// A position in the tiles of a grid, in their order.
+class TileCursor {
+ public:
+  TileCursor(const TileGrid& grid, int64_t tile) : grid_(grid) {
+    const int64_t line = tile / grid.columns.tiles;
+    column_ = tile - line * grid.columns.tiles;
+    image_ = line / grid.rows.tiles;
+    row_ = line - image_ * grid.rows.tiles;
   }
+
+  void Advance() {
+    if (++column_ < grid_.columns.tiles) return;
+    column_ = 0;
+    if (++row_ < grid_.rows.tiles) return;
+    row_ = 0;
+    ++image_;
+  }
+
+  Pixels<4> InputPixels() const {
+    return {grid_, grid_.input, image_, grid_.rows.First(row_) - grid_.rows.padding,
+            grid_.columns.First(column_) - grid_.columns.padding};
+  }
+  Pixels<2> OutputPixels() const {
+    return {grid_, grid_.output, image_, grid_.rows.First(row_), grid_.columns.First(column_)};
+  }
+
+ private:
+  const TileGrid& grid_;
+  int64_t image_;
+  int64_t row_;
+  int64_t column_;
 };
-
-Pixels<4> InputPixels(const TileGrid& grid, int64_t tile) {
-  const TilePlace at(grid, tile);
-  return {grid, grid.input, at.image, at.row - grid.rows.padding, at.column - grid.columns.padding};
-}
-
-Pixels<2> OutputPixels(const TileGrid& grid, int64_t tile) {
-  const TilePlace at(grid, tile);
-  return {grid, grid.output, at.image, at.row, at.column};
-}
 
 // Transformed tiles [kElements][groups of `width` channels][tiles][width]. Elements are one cache line more than that
 // apart, so that the 16 of a tile are in different sets of the first-level cache.
@@ -323,8 +334,9 @@ class WinogradProduct final : public Kernel {
     auto* to = static_cast<float*>(args.outputs[0]);
     const auto* panels = static_cast<const float*>(args.scratch);
     float* const products = scratch + inputs_.Floats();
-    for (int64_t t = begin; t < end; ++t) {
-      InputTile(from, grid_.input.channels, InputPixels(grid_, t), inputs_, scratch + (t - begin) * kLanes);
+    TileCursor input(grid_, begin);
+    for (int64_t t = 0; t < end - begin; ++t, input.Advance()) {
+      InputTile(from, grid_.input.channels, input.InputPixels(), inputs_, scratch + t * kLanes);
     }
     for (int64_t e = 0; e < kElements; ++e) {
       for (int64_t panel = 0; panel < panels_.groups; ++panel) {
@@ -334,8 +346,9 @@ class WinogradProduct final : public Kernel {
                       products + e * outputs_.ElementFloats() + panel * outputs_.GroupFloats());
       }
     }
-    for (int64_t t = begin; t < end; ++t) {
-      OutputTile(products, outputs_, t - begin, OutputPixels(grid_, t), grid_.output.channels, bias, to);
+    TileCursor output(grid_, begin);
+    for (int64_t t = 0; t < end - begin; ++t, output.Advance()) {
+      OutputTile(products, outputs_, t, output.OutputPixels(), grid_.output.channels, bias, to);
     }
   }
 
@@ -393,9 +406,10 @@ class WinogradWeightGradient final : public Kernel {
     const auto* source = static_cast<const float*>(args.inputs[0]);
     const auto* destination = static_cast<const float*>(args.inputs[1]);
     ParallelFor(threads_, end - begin, kTransformGrain, [&](int64_t first, int64_t last) {
-      for (int64_t t = first; t < last; ++t) {
-        InputTile(source, grid_.input.channels, InputPixels(grid_, begin + t), inputs_, inputs + t * kLanes);
-        GradientTile(destination, grid_.output.channels, OutputPixels(grid_, begin + t), gradients_, t, gradients);
+      TileCursor at(grid_, begin + first);
+      for (int64_t t = first; t < last; ++t, at.Advance()) {
+        InputTile(source, grid_.input.channels, at.InputPixels(), inputs_, inputs + t * kLanes);
+        GradientTile(destination, grid_.output.channels, at.OutputPixels(), gradients_, t, gradients);
       }
     });
   }
