@@ -5,8 +5,10 @@
 // of the model, and found as blocks. The second time of each is that of a whole process, which also loads LibTorch.
 // `compile_time MODE` (inline, declared, keyed, exported or found) measures one of these.
 // `compile_time MODE LAYERS [REPETITIONS [DUMP_DIR]]` only compiles a model of that depth, and
-// `compile_time MODE ARCHIVE.pt2` an archive. `compile_time tool COMPILE` measures the compile tool on such archives.
+// `compile_time MODE ARCHIVE.pt2` an archive; with a number of repetitions, the program's methods are printed as well.
+// `compile_time tool COMPILE` measures the compile tool on such archives.
 #include <fcntl.h>
+#include <malloc.h>
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -111,12 +113,8 @@ std::string ArchiveOf(int64_t layers, Mode mode) {
       ExportedStack({.layers = layers, .batch = kBatch, .time = kTime, .vocabulary = 64, .width = 32, .heads = 2}));
 }
 
-absl::StatusOr<Measured> Compile(int64_t layers, Mode mode, const std::string& archive,
-                                 const std::string& dump_dir = "") {
-  const std::clock_t start = std::clock();
-  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, CompileMode(layers, mode, archive, dump_dir));
-  Measured measured;
-  measured.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+// Adds the sizes of the programs of a compiled model.
+absl::Status AddSizes(const aot::CompiledModel& model, Measured& measured) {
   for (const std::string& block : model.inlined_blocks()) std::printf("inlined: %s\n", block.c_str());
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(model.bytes(), "model", cotan::Calls::kKeep));
   serialization::Artifact stored = file.artifact();
@@ -129,6 +127,19 @@ absl::StatusOr<Measured> Compile(int64_t layers, Mode mode, const std::string& a
     }
   }
   measured.toc_bytes = stored.ByteSizeLong();
+  return absl::OkStatus();
+}
+
+// What to measure besides the time.
+enum class Sizes : uint8_t { kOmit, kAdd };
+
+absl::StatusOr<Measured> Compile(int64_t layers, Mode mode, const std::string& archive, Sizes sizes,
+                                 const std::string& dump_dir = "") {
+  const std::clock_t start = std::clock();
+  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, CompileMode(layers, mode, archive, dump_dir));
+  Measured measured;
+  measured.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  if (sizes == Sizes::kAdd) COTAN_RETURN_IF_ERROR(AddSizes(model, measured));
   return measured;
 }
 
@@ -190,8 +201,8 @@ absl::Status Measure(Mode mode, absl::string_view name) {
   const std::string two_layers = ArchiveOf(2, mode), many_layers = ArchiveOf(48, mode);
   Measured shallow, deep;
   for (int i = 0; i < kRepetitions; ++i) {
-    COTAN_ASSIGN_OR_RETURN(const Measured two, Compile(2, mode, two_layers));
-    COTAN_ASSIGN_OR_RETURN(const Measured many, Compile(48, mode, many_layers));
+    COTAN_ASSIGN_OR_RETURN(const Measured two, Compile(2, mode, two_layers, Sizes::kAdd));
+    COTAN_ASSIGN_OR_RETURN(const Measured many, Compile(48, mode, many_layers, Sizes::kAdd));
     if (i == 0 || two.seconds < shallow.seconds) shallow = two;
     if (i == 0 || many.seconds < deep.seconds) deep = many;
   }
@@ -216,7 +227,7 @@ struct Arguments {
   int64_t layers = 0;   // 0: 2 and 48, or those of `archive`
   std::string archive;  // empty: one of a mode's own, or none
   std::string tool;
-  int repetitions = 1;
+  int repetitions = 0;  // 0: once, without sizes
   std::string dump_dir;
 };
 
@@ -229,8 +240,10 @@ absl::Status Run(const Arguments& arguments) {
       continue;
     }
     const std::string archive = arguments.archive.empty() ? ArchiveOf(arguments.layers, mode) : arguments.archive;
-    for (int i = 0; i < arguments.repetitions; ++i) {
-      COTAN_ASSIGN_OR_RETURN(const Measured measured, Compile(arguments.layers, mode, archive, arguments.dump_dir));
+    const Sizes sizes = arguments.repetitions == 0 ? Sizes::kOmit : Sizes::kAdd;
+    for (int i = 0; i < std::max(arguments.repetitions, 1); ++i) {
+      COTAN_ASSIGN_OR_RETURN(const Measured measured,
+                             Compile(arguments.layers, mode, archive, sizes, arguments.dump_dir));
       std::printf("%-8s %s: %7.1f ms\n", std::string(name).c_str(),
                   arguments.archive.empty() ? absl::StrCat(arguments.layers, " layers").c_str() : archive.c_str(),
                   measured.seconds * 1e3);
@@ -244,6 +257,7 @@ absl::Status Run(const Arguments& arguments) {
 }  // namespace cotan::testing
 
 int main(int argc, char** argv) {
+  mallopt(M_MXFAST, 0);  // as in the compile tool
   cotan::testing::Arguments arguments;
   if (argc > 1) arguments.mode = argv[1];
   if (arguments.mode == "tool" && argc > 2) {
