@@ -399,6 +399,8 @@ std::vector<OpCase> AllCases() {
   AddConvolution("resnet18/256x256_8", 2, 256, 8, 256, 3, 1, cases);
   AddConvolution("deeplab/64x64_d2", 4, 64, 32, 64, 3, 1, cases, 1, 2);
   AddConvolution("deeplab/960x256_d12", 2, 960, 16, 256, 3, 1, cases, 1, 12);
+  AddConvolution("resnet18/512x512_4", 4, 512, 4, 512, 3, 1, cases);
+  AddConvolution("vgg/512x512_14", 2, 512, 14, 512, 3, 1, cases);
   AddConvolution("fcn/2048x512", 1, 2048, 16, 512, 3, 1, cases);
   AddConvolution("fcn/64x256_1x1", 1, 64, 32, 256, 1, 1, cases);
   AddConvolution("fcn/2048x512_1x1", 1, 2048, 16, 512, 1, 1, cases);

@@ -187,7 +187,9 @@ TEST(ConvolutionTest, HasTheSameBitsWhileItsTeamIsSuspended) {
 }
 
 // 3 x 3 kernels with enough channels and pixels for Winograd's algorithm: odd sides, so that tiles are cut, all
-// paddings, channels that do not fill a vector or a panel, dilations that do not divide the sides.
+// paddings, channels that do not fill a vector or a panel, dilations that do not divide the sides. Those with more
+// channels than tiles transform weights panel by panel: more channels than a panel has rows, than a worker computes at
+// a time, and more tiles than are summed at once.
 TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddingsAndDilations) {
   struct Geometry {
     DimVector input;
@@ -202,7 +204,9 @@ TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddingsAndDilations) {
       {{2, 17, 12, 13}, 24, {3, 1}, {1, 1}, false}, {{2, 24, 14, 13}, 20, {1, 1}, {1, 1}, true},
       {{9, 16, 8, 9}, 18, {0, 3}, {1, 1}, true},    {{2, 16, 17, 18}, 20, {2, 2}, {2, 2}, false},
       {{1, 18, 31, 26}, 16, {0, 5}, {3, 4}, false}, {{3, 16, 12, 19}, 17, {7, 1}, {1, 5}, false},
-      {{2, 20, 15, 16}, 16, {1, 3}, {2, 3}, true},
+      {{2, 20, 15, 16}, 16, {1, 3}, {2, 3}, true},  {{1, 70, 7, 8}, 150, {1, 1}, {1, 1}, false},
+      {{2, 140, 6, 7}, 67, {1, 0}, {1, 1}, false},  {{3, 96, 9, 10}, 130, {2, 1}, {2, 1}, false},
+      {{1, 135, 4, 8}, 40, {1, 1}, {1, 1}, true},   {{5, 170, 8, 8}, 172, {1, 1}, {1, 1}, false},
   };
   std::mt19937_64 random(TestSeed());
   for (const Geometry& geometry : geometries) {

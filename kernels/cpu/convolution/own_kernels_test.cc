@@ -39,13 +39,19 @@ bool HasAvx512() {
 #endif
 }
 
-TEST(OwnKernelsTest, WinogradTakesDenseKernelsOfThreeWithEnoughTiles) {
+TEST(OwnKernelsTest, WinogradTakesDenseKernelsOfThreeWithWholeTiles) {
   for (const ConvolutionProduct product : kProducts) {
-    EXPECT_EQ(MakeWinograd(Problem(product, 2, 16, 14, 16, 3), 1) != nullptr, HasAvx512());
-    const bool is_gradient = product != ConvolutionProduct::kForward;
-    EXPECT_EQ(MakeWinograd(Problem(product, 2, 16, 7, 16, 3), 1) != nullptr, is_gradient && HasAvx512()) << "32 tiles";
-    EXPECT_EQ(MakeWinograd(Problem(product, 2, 264, 7, 256, 3), 1), nullptr) << "32 tiles, 66 Ki kernels";
-    EXPECT_EQ(MakeWinograd(Problem(product, 1, 16, 10, 16, 3), 1), nullptr) << "25 tiles";
+    const bool is_of_weights = product == ConvolutionProduct::kBackwardWeights;
+    const auto takes = [&](int64_t batch, int64_t side) {
+      return MakeWinograd(Problem(product, batch, 16, side, 16, 3), 1) != nullptr;
+    };
+    EXPECT_EQ(takes(2, 14), HasAvx512());
+    EXPECT_EQ(takes(1, 7), HasAvx512()) << "49 pixels in 16 tiles";
+    EXPECT_EQ(takes(1, 6), is_of_weights && HasAvx512()) << "36 pixels in 9 tiles, which are computed as 16";
+    EXPECT_EQ(takes(4, 2), is_of_weights && HasAvx512()) << "4 tiles";
+    EXPECT_EQ(takes(8, 2), HasAvx512()) << "8 tiles";
+    EXPECT_FALSE(takes(3, 2)) << "3 tiles";
+    EXPECT_FALSE(takes(100, 1)) << "a pixel in each tile";
     ConvolutionProblem dilated = Problem(product, 2, 16, 14, 16, 3);
     dilated.dilation = {1, 1};
     dilated.padding_before = dilated.padding_after = {2, 2};

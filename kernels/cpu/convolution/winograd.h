@@ -15,8 +15,11 @@ namespace cotan::cpu {
 
 // Returns the kernel of `problem`, or null if the processor lacks AVX-512 or the problem does not qualify. Those that
 // qualify are f32 in two dimensions with 3 x 3 kernels, no stride or groups, at least 16 channels on both sides, and so
-// many output pixels that the transform of the weights pays (measured, docs/performance.md). A convolution with a
+// many output pixels in each tile that the transforms pay (measured, docs/performance.md). A convolution with a
 // dilation of d is one without for each remainder of the pixels' positions by d.
+//
+// Scratch memory holds the transformed weights and a block of tiles for each thread, or the transformed tiles of all
+// pixels if that is less.
 //
 // Operands: kForward: source, weights[, bias] -> destination. kBackwardData: destination, weights -> source.
 // kBackwardWeights: source, destination -> weights. Activations are dense channels last, weights row-major
