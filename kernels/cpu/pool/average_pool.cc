@@ -16,14 +16,24 @@
 namespace cotan::cpu {
 namespace {
 
-// Calls fn(first lane, std::integral_constant of a count) for all lanes in groups that fit a vector.
+// Vectors whose sums are in registers while the taps of a window are visited.
+constexpr int kBlockVectors = 4;
+
+// Calls fn(first lane, std::integral_constant of a count, and of a number of vectors of as many lanes) for all lanes.
 template <typename T, typename Fn>
 [[gnu::always_inline]] inline void ForEachLaneGroup(int64_t lanes, Fn fn) {
+  constexpr int64_t kLanes = kVectorSize<T>;
   int64_t lane = 0;
-  for (; lane + kVectorSize<T> <= lanes; lane += kVectorSize<T>) {
-    fn(lane, std::integral_constant<int64_t, kVectorSize<T>>());
+  for (; lane + kBlockVectors * kLanes <= lanes; lane += kBlockVectors * kLanes) {
+    fn(lane, std::integral_constant<int64_t, kLanes>(), std::integral_constant<int, kBlockVectors>());
   }
-  ForEachFewLanes<T>(lane, lanes, fn);
+  for (; lane + kLanes <= lanes; lane += kLanes) {
+    fn(lane, std::integral_constant<int64_t, kLanes>(), std::integral_constant<int, 1>());
+  }
+  ForEachFewLanes<T>(
+      lane, lanes, [&](int64_t first, auto count) __attribute__((always_inline)) {
+        fn(first, count, std::integral_constant<int, 1>());
+      });
 }
 
 template <typename T>
@@ -33,17 +43,24 @@ COTAN_SIMD_VERSIONS void AverageRow(const PoolGeometry& g, const AverageDivisor&
     const T size = static_cast<T>(divisor.Of(g.axes, d, h, w));
     T* const to = output + w * g.axes[2].output_stride;
     ForEachLaneGroup<T>(
-        g.lanes.size, [&](int64_t lane, auto count) __attribute__((always_inline)) {
+        g.lanes.size, [&](int64_t lane, auto count, auto vectors) __attribute__((always_inline)) {
           using Values = typename LaneVectors<T, count()>::Values;
-          Values sum = {};
+          Values sum[vectors()] = {};
           ForEachTap(
               g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
-                Values value;
-                std::memcpy(&value, input + offset + lane, sizeof(value));
-                sum += value;
+                const T* const from = input + offset + lane;
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors(); ++v) {
+                  Values value;
+                  std::memcpy(&value, from + v * count(), sizeof(value));
+                  sum[v] += value;
+                }
               });
-          sum /= size;
-          std::memcpy(to + lane, &sum, sizeof(sum));
+#pragma GCC unroll 4
+          for (int v = 0; v < vectors(); ++v) {
+            sum[v] /= size;
+            std::memcpy(to + lane + v * count(), &sum[v], sizeof(sum[v]));
+          }
         });
   }
 }
@@ -55,16 +72,24 @@ COTAN_SIMD_VERSIONS void AverageRowBackward(const PoolGeometry& g, const Average
     const T scale = T{1} / static_cast<T>(divisor.Of(g.axes, d, h, w));
     const T* const from = grad_output + w * g.axes[2].output_stride;
     ForEachLaneGroup<T>(
-        g.lanes.size, [&](int64_t lane, auto count) __attribute__((always_inline)) {
+        g.lanes.size, [&](int64_t lane, auto count, auto vectors) __attribute__((always_inline)) {
           using Values = typename LaneVectors<T, count()>::Values;
-          Values gradient;
-          std::memcpy(&gradient, from + lane, sizeof(gradient));
+          Values gradient[vectors()];
+#pragma GCC unroll 4
+          for (int v = 0; v < vectors(); ++v) {
+            std::memcpy(&gradient[v], from + lane + v * count(), sizeof(gradient[v]));
+            gradient[v] *= scale;
+          }
           ForEachTap(
               g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
-                Values sum;
-                std::memcpy(&sum, grad_input + offset + lane, sizeof(sum));
-                sum += gradient * scale;
-                std::memcpy(grad_input + offset + lane, &sum, sizeof(sum));
+                T* const to = grad_input + offset + lane;
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors(); ++v) {
+                  Values sum;
+                  std::memcpy(&sum, to + v * count(), sizeof(sum));
+                  sum += gradient[v];
+                  std::memcpy(to + v * count(), &sum, sizeof(sum));
+                }
               });
         });
   }
