@@ -259,9 +259,9 @@ TEST(ConvolutionTest, DataGradientsWithFewChannels) {
   }
 }
 
-// Strides above 1, or dilations: more than one block of windows, windows partly and nowhere inside, kernels smaller
-// than the stride, which leave gaps, strides larger than the image, dilations, parts of kernel rows, and channels that
-// do not fill vectors.
+// Strides above 1, dilations, or kernels of one column: more than one block of windows, windows partly and nowhere
+// inside, kernels smaller than the stride, which leave gaps, strides larger than the image, dilations, parts of kernel
+// rows, and channels that do not fill vectors.
 TEST(ConvolutionTest, StridedKernels) {
   const ConvolutionGeometry geometries[] = {
       {{6, 16, 20, 18}, 32, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
@@ -273,6 +273,7 @@ TEST(ConvolutionTest, StridedKernels) {
       {{2, 3, 130, 131}, 16, {7, 7}, {2, 2}, {1, 1}, {3, 3}, false},
       {{200, 16, 2, 3}, 18, {4, 4}, {5, 3}, {1, 1}, {2, 2}, false},
       {{2, 16, 12, 13}, 18, {2, 3}, {1, 1}, {12, 3}, {12, 2}, false},
+      {{2, 33, 9, 8}, 40, {7, 1}, {1, 1}, {1, 1}, {3, 0}, false},
       {{2, 48, 10, 12}, 16, {4, 4}, {2, 2}, {1, 1}, {1, 1}, true},
       {{3, 17, 9, 8}, 32, {3, 2}, {2, 3}, {1, 2}, {0, 1}, true},
   };

@@ -124,6 +124,10 @@ TEST(OwnKernelsTest, StridedGradientTakesGradientsWithEnoughChannelsAndPixels) {
     dilated.dilation = {0, 1};
     dilated.padding_before = dilated.padding_after = {1, 2};
     EXPECT_EQ(MakeStridedGradient(dilated, 1) != nullptr, product == weights && HasAvx512());
+    ConvolutionProblem column = Problem(product, 3, 16, 16, 16, 3);
+    column.weights.layout = Dense({16, 16, 3, 1});
+    column.padding_before = column.padding_after = {1, 0};
+    EXPECT_EQ(MakeStridedGradient(column, 1) != nullptr, product == weights && HasAvx512());
     ConvolutionProblem grouped = Problem(product, 3, 32, 32, 32, 3, 2);
     grouped.stride = {2, 2};
     EXPECT_EQ(MakeStridedGradient(grouped, 1), nullptr) << "groups";

@@ -398,11 +398,14 @@ class Builder {
 // The weights are copied, which takes as long as the sums of some hundred pixels; those of one tap are not.
 bool Qualifies(const ConvolutionProblem& p) {
   if (p.dtype != DType::kFloat32 || p.groups != 1 || p.stride.size() > 2) return false;
-  const bool has_dilated_weights = p.product == ConvolutionProduct::kBackwardWeights && !AllAre(p.dilation, 0);
-  if (AllAre(p.stride, 1) && !has_dilated_weights) return false;
   const DimVector& weights = p.weights.layout.sizes;
   const int64_t pixels = NumElements(p.destination.layout.sizes) / weights[0];
   const bool has_one_tap = NumElements(weights) == weights[0] * weights[1];
+  if (AllAre(p.stride, 1)) {
+    // Of the kernels without a stride, oneDNN is slow at those with dilations or of one column.
+    const bool is_column = weights.back() == 1 && !has_one_tap;
+    if (p.product != ConvolutionProduct::kBackwardWeights || (AllAre(p.dilation, 0) && !is_column)) return false;
+  }
   switch (p.product) {
     case ConvolutionProduct::kForward:
       return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Gradients of convolutions with strides or dilations as matrix products of windows (im2col), which are gathered in
-// blocks that stay in cache.
+// Gradients of convolutions with strides, dilations or kernels of one column as matrix products of windows (im2col),
+// which are gathered in blocks that stay in cache.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_STRIDED_GRADIENT_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_STRIDED_GRADIENT_H_
 
@@ -13,8 +13,8 @@
 namespace cotan::cpu {
 
 // Returns the kernel of `problem`, or null if the processor lacks AVX-512 or the problem does not qualify. Those that
-// qualify are gradients of f32 in one or two dimensions, with a stride, or with a dilation if the gradient is that of
-// weights, and without groups, where this kernel was measured to be faster than oneDNN's (docs/performance.md).
+// qualify are gradients of f32 in one or two dimensions, with a stride, or of weights with a dilation or kernels of one
+// column, and without groups, where this kernel was measured to be faster than oneDNN's (docs/performance.md).
 //
 // A gradient of data is one product for each remainder of the source positions by the strides, with the taps that meet
 // such positions, so that nothing is multiplied by the zeros between destination positions.
