@@ -45,19 +45,20 @@ COTAN_SIMD_VERSIONS void AverageRow(const PoolGeometry& g, const AverageDivisor&
     ForEachLaneGroup<T>(
         g.lanes.size, [&](int64_t lane, auto count, auto vectors) __attribute__((always_inline)) {
           using Values = typename LaneVectors<T, count()>::Values;
-          Values sum[vectors()] = {};
+          constexpr int kVectors = vectors();
+          Values sum[kVectors] = {};
           ForEachTap(
               g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
                 const T* const from = input + offset + lane;
 #pragma GCC unroll 4
-                for (int v = 0; v < vectors(); ++v) {
+                for (int v = 0; v < kVectors; ++v) {
                   Values value;
                   std::memcpy(&value, from + v * count(), sizeof(value));
                   sum[v] += value;
                 }
               });
 #pragma GCC unroll 4
-          for (int v = 0; v < vectors(); ++v) {
+          for (int v = 0; v < kVectors; ++v) {
             sum[v] /= size;
             std::memcpy(to + lane + v * count(), &sum[v], sizeof(sum[v]));
           }
@@ -74,9 +75,10 @@ COTAN_SIMD_VERSIONS void AverageRowBackward(const PoolGeometry& g, const Average
     ForEachLaneGroup<T>(
         g.lanes.size, [&](int64_t lane, auto count, auto vectors) __attribute__((always_inline)) {
           using Values = typename LaneVectors<T, count()>::Values;
-          Values gradient[vectors()];
+          constexpr int kVectors = vectors();
+          Values gradient[kVectors];
 #pragma GCC unroll 4
-          for (int v = 0; v < vectors(); ++v) {
+          for (int v = 0; v < kVectors; ++v) {
             std::memcpy(&gradient[v], from + lane + v * count(), sizeof(gradient[v]));
             gradient[v] *= scale;
           }
@@ -84,7 +86,7 @@ COTAN_SIMD_VERSIONS void AverageRowBackward(const PoolGeometry& g, const Average
               g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
                 T* const to = grad_input + offset + lane;
 #pragma GCC unroll 4
-                for (int v = 0; v < vectors(); ++v) {
+                for (int v = 0; v < kVectors; ++v) {
                   Values sum;
                   std::memcpy(&sum, to + v * count(), sizeof(sum));
                   sum += gradient[v];
