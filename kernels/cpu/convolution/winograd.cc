@@ -16,7 +16,7 @@ namespace winograd {
 namespace {
 
 constexpr int64_t kMinChannels = 16;
-constexpr int64_t kMinWeightGradientTiles = 4;
+constexpr int64_t kMinWeightGradientTiles = 4;  // fewer were not measured
 // Transformed floats of a block of tiles, which stay in the second-level cache; a weight gradient reads its sums again
 // for each block. A block of few tiles would read the weights or sums too often.
 constexpr int64_t kBlockFloats = 64 * 1024;
