@@ -235,15 +235,18 @@ void AddMaxPool(const std::string& name, int64_t batch, int64_t channels, int64_
                 int64_t kernel = 2, int64_t stride = 2) {
   const serialization::Pool op = SquarePool(kernel, stride);
   const int64_t result = PoolOutputSize(op, 0, side);
-  const HostTensor x = Tensor(ChannelsLast({batch, channels, side, side}));
-  const HostTensor y = Tensor(ChannelsLast({batch, channels, result, result}));
-  const HostTensor index = Tensor(ChannelsLast({batch, channels, result, result}), DType::kInt64);
   Op forward;
   Op backward;
   *forward.mutable_max_pool() = op;
   *backward.mutable_max_pool_backward() = op;
-  cases.push_back({name + "/forward", forward, {x}, {y, index}});
-  cases.push_back({name + "/backward", backward, {y, index}, {x}});
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const HostTensor x = Tensor(ChannelsLast({batch, channels, side, side}), dtype);
+    const HostTensor y = Tensor(ChannelsLast({batch, channels, result, result}), dtype);
+    const HostTensor index = Tensor(ChannelsLast({batch, channels, result, result}), DType::kInt32);
+    const std::string suffix = dtype == DType::kFloat32 ? "" : "/bf16";
+    cases.push_back({name + "/forward" + suffix, forward, {x}, {y, index}});
+    cases.push_back({name + "/backward" + suffix, backward, {y, index}, {x}});
+  }
 }
 
 void AddAttention(const std::string& name, int64_t batch, int64_t heads, int64_t length, int64_t size,

@@ -28,6 +28,8 @@ constexpr DType kAll[] = {DType::kBool,         DType::kUInt8,     DType::kInt8,
 constexpr DType kF64[] = {DType::kFloat64};
 constexpr DType kF64AndIntegers[] = {DType::kFloat64, DType::kInt32, DType::kInt64};
 constexpr DType kFloats[] = {DType::kFloat32, DType::kFloat64};
+constexpr DType kFloatsAndBFloat16[] = {DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+constexpr DType kF16[] = {DType::kFloat16};
 constexpr DType kIndexes[] = {DType::kInt32, DType::kInt64};
 constexpr DType kHalves[] = {DType::kFloat16, DType::kBFloat16};
 constexpr DType kSummable[] = {DType::kUInt8, DType::kInt8,    DType::kInt16,  DType::kInt32,
@@ -42,10 +44,10 @@ constexpr KernelEntry kEntries[] = {
     {Op::kConvolution, kF64, MakePortableConvolution},
     {Op::kConvolutionBackwardInput, kF64, MakePortableConvolution},
     {Op::kConvolutionBackwardWeight, kF64, MakePortableConvolution},
-    {Op::kMaxPool, kFloats, MakeMaxPool},
-    {Op::kMaxPool, kHalves, MakeWidened<MakeMaxPool>},
-    {Op::kMaxPoolBackward, kFloats, MakeMaxPoolBackward},
-    {Op::kMaxPoolBackward, kHalves, MakeWidened<MakeMaxPoolBackward>},
+    {Op::kMaxPool, kFloatsAndBFloat16, MakeMaxPool},
+    {Op::kMaxPool, kF16, MakeWidened<MakeMaxPool>},
+    {Op::kMaxPoolBackward, kFloatsAndBFloat16, MakeMaxPoolBackward},
+    {Op::kMaxPoolBackward, kF16, MakeWidened<MakeMaxPoolBackward>},
     {Op::kAvgPool, kFloats, MakeAvgPool},
     {Op::kAvgPool, kHalves, MakeWidened<MakeAvgPool>},
     {Op::kAvgPoolBackward, kFloats, MakeAvgPoolBackward},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Max and average pooling, forward and backward, f32 and f64.
+// Max and average pooling, forward and backward, f32 and f64, and max pooling of bf16.
 #ifndef COTAN_KERNELS_CPU_POOL_POOL_H_
 #define COTAN_KERNELS_CPU_POOL_POOL_H_
 
@@ -14,7 +14,8 @@ namespace cotan::cpu {
 // Factories of the pooling ops, with any strides; fastest where a dimension before the spatial ones is dense
 // (channels last). Results are bitwise equal for any thread count.
 //
-// Indices are fastest in i32; i64 ones are converted.
+// Indices are fastest in i32; i64 ones are converted. Gradients of bf16 are added in f32 and rounded once; where
+// windows overlap, scratch memory holds the sums of one plane, with its lanes, for each thread.
 //
 // MakeMaxPoolBackward expects indices as max_pool wrote them, each within its own window. Run() fails with
 // InvalidArgument for an index outside the input plane if the dimension before the spatial ones is not

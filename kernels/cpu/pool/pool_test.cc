@@ -128,7 +128,8 @@ TEST(PoolTest, MaxPoolForwardAndBackwardOnRandomGeometries) {
   for (int round = 0; round < 300; ++round) {
     const Case c = RandomCase(random, true);
     const int spatial = c.op.kernel_size();
-    const DType dtype = random() % 2 == 0 ? DType::kFloat32 : DType::kFloat64;
+    constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16};
+    const DType dtype = kDTypes[random() % std::size(kDTypes)];
     HostTensor input = RandomTensor(dtype, SomeLayout(c.input, spatial, random), random);
     if (random() % 4 == 0 && input.numel() > 0) {
       std::vector<double> values = input.Values();
@@ -168,7 +169,9 @@ TEST(PoolTest, MaxPoolForwardAndBackwardOnRandomGeometries) {
     for (size_t o = 0; o < origin.size(); ++o) expected[origin[o]] += gradient[o];
     *op.mutable_max_pool_backward() = c.op;
     RunTwice(MakeMaxPoolBackward, op, {&grad_output, &indices}, {&grad_input});
-    EXPECT_LE(ErrorInUnits(grad_input, expected), testing::kReduction) << ToString(grad_input.layout());
+    // Sums of bf16 are rounded once.
+    const double tolerance = dtype == DType::kBFloat16 ? testing::kRounding : testing::kReduction;
+    EXPECT_LE(ErrorInUnits(grad_input, expected), tolerance) << ToString(grad_input.layout());
   }
 }
 
@@ -230,16 +233,45 @@ TEST(PoolTest, IndexOutsideThePlaneIsRejected) {
   pool.add_stride(2);
   pool.add_padding(0);
   pool.add_dilation(1);
-  HostTensor gradient(DType::kFloat32, {1, 2}, {1, 1});
-  HostTensor result(DType::kFloat32, {1, 4});
-  const auto expect_error = [&](HostTensor index) {
+  const auto expect_error = [&](DType dtype, HostTensor index) {
+    HostTensor gradient(dtype, {1, 2}, {1, 1});
+    HostTensor result(dtype, {1, 4});
     const absl::Status status = RunOp(MakeMaxPoolBackward, op, {&gradient, &index}, {&result});
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(), ::testing::HasSubstr("outside its plane of 4 elements"));
   };
-  expect_error(HostTensor(DType::kInt32, {1, 2}, {0, 4}));
-  expect_error(HostTensor(DType::kInt64, {1, 2}, {0, 4}));
-  expect_error(HostTensor(DType::kInt64, {1, 2}, {0, 4294967297.0}));  // 1 in its lower 32 bits
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    expect_error(dtype, HostTensor(DType::kInt32, {1, 2}, {0, 4}));
+    expect_error(dtype, HostTensor(DType::kInt64, {1, 2}, {0, 4}));
+    expect_error(dtype, HostTensor(DType::kInt64, {1, 2}, {0, 4294967297.0}));  // 1 in its lower 32 bits
+  }
+}
+
+// Gradients of overlapping windows that bf16 cannot add one by one: 256 and 16 times 1/2.
+TEST(PoolTest, OverlappingGradientsOfBFloat16AreAddedInF32) {
+  for (const int64_t channels : {1, 24}) {
+    Op op;
+    Pool& pool = *op.mutable_max_pool_backward();
+    pool.add_kernel(17);
+    pool.add_stride(1);
+    pool.add_padding(0);
+    pool.add_dilation(1);
+    const DimVector order = {1, 0};
+    HostTensor gradient(DType::kBFloat16, DenseLayout({channels, 17}, order));
+    HostTensor index(DType::kInt32, DenseLayout({channels, 17}, order));
+    std::vector<double> gradients;
+    for (int64_t c = 0; c < channels; ++c) {
+      gradients.push_back(256);
+      gradients.insert(gradients.end(), 16, 0.5);
+    }
+    gradient.SetValues(gradients);
+    index.SetValues(std::vector<double>(gradients.size(), 16));
+    HostTensor result(DType::kBFloat16, DenseLayout({channels, 33}, order));
+    ASSERT_TRUE(RunOp(MakeMaxPoolBackward, op, {&gradient, &index}, {&result}).ok());
+    std::vector<double> expected(static_cast<size_t>(33 * channels));
+    for (int64_t c = 0; c < channels; ++c) expected[static_cast<size_t>(c * 33 + 16)] = 264;
+    EXPECT_EQ(result.Values(), expected);
+  }
 }
 
 }  // namespace

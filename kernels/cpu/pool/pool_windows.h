@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The windows of pools: their taps, and the maximum of one window in the lanes of a vector. Functions are inlined into
-// functions that are compiled for several instruction sets (simd/simd.h).
+// functions that are compiled for several instruction sets (simd/simd.h). S is the type of elements in memory: float,
+// double or BFloat16.
 #ifndef COTAN_KERNELS_CPU_POOL_POOL_WINDOWS_H_
 #define COTAN_KERNELS_CPU_POOL_POOL_WINDOWS_H_
 
@@ -59,6 +60,43 @@ using Positions = typename PositionsOf<T>::Type;
 template <typename T>
 using Position = typename PositionsOf<T>::Element;
 
+// An element of bf16 in memory.
+struct BFloat16 {
+  uint16_t bits;
+};
+
+// The type in which elements stored as S are compared.
+template <typename S>
+struct PoolValueOf {
+  using Type = S;
+};
+template <>
+struct PoolValueOf<BFloat16> {
+  using Type = float;
+};
+template <typename S>
+using PoolValue = typename PoolValueOf<S>::Type;
+
+// Converts an element, exactly.
+template <typename S>
+[[gnu::always_inline]] inline PoolValue<S> ToValue(S element) {
+  if constexpr (std::is_same_v<S, BFloat16>) {
+    return absl::bit_cast<float>(static_cast<uint32_t>(element.bits) << 16);
+  } else {
+    return element;
+  }
+}
+
+// Converts a value that was converted from an element.
+template <typename S>
+[[gnu::always_inline]] inline S ToElement(PoolValue<S> value) {
+  if constexpr (std::is_same_v<S, BFloat16>) {
+    return {static_cast<uint16_t>(absl::bit_cast<uint32_t>(value) >> 16)};
+  } else {
+    return value;
+  }
+}
+
 // Returns the flattened position of the window's first tap inside the input, or 0 if there is none (a dilated
 // window may be entirely in the padding).
 [[gnu::always_inline]] inline int64_t FirstTap(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w) {
@@ -77,6 +115,46 @@ template <typename T>
 [[gnu::always_inline]] inline T Select(Position<T> mask, T a, T b) {
   const auto bits = (absl::bit_cast<Position<T>>(a) & mask) | (absl::bit_cast<Position<T>>(b) & ~mask);
   return absl::bit_cast<T>(bits);
+}
+
+// Vectors of kCount values, of their positions, of positions as they are stored, of the bits of bf16, and of f32.
+template <typename T, int64_t kCount>
+struct LaneVectors {
+  typedef T Values __attribute__((vector_size(kCount * sizeof(T))));
+  typedef Position<T> Positions __attribute__((vector_size(kCount * sizeof(T))));
+  typedef int32_t Stored __attribute__((vector_size(kCount * sizeof(int32_t))));
+  typedef uint16_t BFloat16Bits __attribute__((vector_size(kCount * sizeof(uint16_t))));
+  typedef uint32_t FloatBits __attribute__((vector_size(kCount * sizeof(uint32_t))));
+};
+
+// Loads kCount elements as values.
+template <int64_t kCount, typename S>
+[[gnu::always_inline]] inline void LoadValues(const S* from,
+                                              typename LaneVectors<PoolValue<S>, kCount>::Values& values) {
+  if constexpr (std::is_same_v<S, BFloat16>) {
+    using Vectors = LaneVectors<float, kCount>;
+    typename Vectors::BFloat16Bits stored;
+    std::memcpy(&stored, from, sizeof(stored));
+    const typename Vectors::FloatBits bits = __builtin_convertvector(stored, typename Vectors::FloatBits) << 16;
+    std::memcpy(&values, &bits, sizeof(values));
+  } else {
+    std::memcpy(&values, from, sizeof(values));
+  }
+}
+
+// Stores kCount values that were converted from elements.
+template <int64_t kCount, typename S>
+[[gnu::always_inline]] inline void StoreElements(const typename LaneVectors<PoolValue<S>, kCount>::Values& values,
+                                                 S* to) {
+  if constexpr (std::is_same_v<S, BFloat16>) {
+    using Vectors = LaneVectors<float, kCount>;
+    typename Vectors::FloatBits bits;
+    std::memcpy(&bits, &values, sizeof(bits));
+    const auto stored = __builtin_convertvector(bits >> 16, typename Vectors::BFloat16Bits);
+    std::memcpy(to, &stored, sizeof(stored));
+  } else {
+    std::memcpy(to, &values, sizeof(values));
+  }
 }
 
 // Computes the window's maximum and its position in kVectorSize lanes.
@@ -108,32 +186,21 @@ template <typename T>
   for (int64_t c = 0; c < kLanes; ++c) index[c] = static_cast<int32_t>(position[c]);
 }
 
-// Vectors of kCount values, of their positions, and of positions as they are stored.
-template <typename T, int64_t kCount>
-struct LaneVectors {
-  typedef T Values __attribute__((vector_size(kCount * sizeof(T))));
-  typedef Position<T> Positions __attribute__((vector_size(kCount * sizeof(T))));
-  typedef int32_t Stored __attribute__((vector_size(kCount * sizeof(int32_t))));
-};
-
-// Calls fn(lane, std::integral_constant of a count) for a group of half of kVectorSize lanes, if there is one, and for
-// single ones, so that few channels, as those of a first layer, still fill vectors. `lane` is the first one; fewer than
-// kVectorSize are left.
+// Calls fn(lane, std::integral_constant of a count) for groups of half of kVectorSize lanes and for single ones, so
+// that few channels, as those of a first layer, still fill vectors. `lane` is the first one.
 template <typename T, typename Fn>
 [[gnu::always_inline]] inline void ForEachFewLanes(int64_t lane, int64_t lanes, Fn fn) {
   constexpr int64_t kHalf = kVectorSize<T> / 2;
-  if (lane + kHalf <= lanes) {
-    fn(lane, std::integral_constant<int64_t, kHalf>());
-    lane += kHalf;
-  }
+  for (; lane + kHalf <= lanes; lane += kHalf) fn(lane, std::integral_constant<int64_t, kHalf>());
   for (; lane < lanes; ++lane) fn(lane, std::integral_constant<int64_t, 1>());
 }
 
 // Computes MaxOfLanes() in kCount lanes, less than kVectorSize. GCC 12 compiles comparisons of 64-byte vectors to one
 // per lane, and loops over 8 lanes as well: each of the two forms is several times faster for its sizes.
-template <typename T, int64_t kCount>
-[[gnu::always_inline]] inline void MaxOfFewLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
-                                                 T* output, int32_t* index) {
+template <typename S, int64_t kCount>
+[[gnu::always_inline]] inline void MaxOfFewLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const S* input,
+                                                 S* output, int32_t* index) {
+  using T = PoolValue<S>;
   using Vectors = LaneVectors<T, kCount>;
   typename Vectors::Values best = typename Vectors::Values{} - std::numeric_limits<T>::infinity();
   typename Vectors::Positions position =
@@ -141,35 +208,50 @@ template <typename T, int64_t kCount>
   ForEachTap(
       g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
         typename Vectors::Values value;
-        std::memcpy(&value, input + offset, sizeof(value));
+        LoadValues<kCount>(input + offset, value);
         const typename Vectors::Positions take = (value > best) | (value != value);  // NaN then stays
         best = take ? value : best;
         position = take ? typename Vectors::Positions{} + static_cast<Position<T>>(flat) : position;
       });
-  std::memcpy(output, &best, sizeof(best));
+  StoreElements<kCount>(best, output);
   if (index == nullptr) return;
   const auto stored = __builtin_convertvector(position, typename Vectors::Stored);
   std::memcpy(index, &stored, sizeof(stored));
 }
 
-// Adds the gradient of a window to its taps in kCount lanes, or assigns it if `assigns`.
-template <typename T, int64_t kCount>
+// Adds to kCount elements, or assigns them if `assigns`, the gradient where `position` is `here`, and 0 elsewhere.
+// Elements of bf16 are always assigned.
+template <int64_t kCount, typename A>
+[[gnu::always_inline]] inline void AddGradient(bool assigns,
+                                               const typename LaneVectors<PoolValue<A>, kCount>::Values& gradient,
+                                               const typename LaneVectors<PoolValue<A>, kCount>::Positions& position,
+                                               Position<PoolValue<A>> here, A* to) {
+  using Values = typename LaneVectors<PoolValue<A>, kCount>::Values;
+  Values sum = {};
+  if constexpr (!std::is_same_v<A, BFloat16>) {
+    if (!assigns) std::memcpy(&sum, to, sizeof(sum));
+    sum += position == here ? gradient : Values{};
+  } else {
+    sum = position == here ? gradient : Values{};
+  }
+  StoreElements<kCount>(sum, to);
+}
+
+// Adds the gradient of a window to its taps in kCount lanes, or assigns it if `assigns`. A is S, or float for BFloat16.
+template <int64_t kCount, typename S, typename A>
 [[gnu::always_inline]] inline void MaxOfFewLanesBackward(const PoolGeometry& g, bool assigns, int64_t d, int64_t h,
-                                                         int64_t w, const T* grad_output, const int32_t* index,
-                                                         T* grad_input) {
+                                                         int64_t w, const S* grad_output, const int32_t* index,
+                                                         A* grad_input) {
+  using T = PoolValue<S>;
   using Vectors = LaneVectors<T, kCount>;
   typename Vectors::Stored stored;
   std::memcpy(&stored, index, sizeof(stored));
   const auto position = __builtin_convertvector(stored, typename Vectors::Positions);
   typename Vectors::Values gradient;
-  std::memcpy(&gradient, grad_output, sizeof(gradient));
+  LoadValues<kCount>(grad_output, gradient);
   ForEachTap(
       g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
-        const typename Vectors::Positions here = position == static_cast<Position<T>>(flat);
-        typename Vectors::Values sum = {};
-        if (!assigns) std::memcpy(&sum, grad_input + offset, sizeof(sum));
-        sum += here ? gradient : typename Vectors::Values{};
-        std::memcpy(grad_input + offset, &sum, sizeof(sum));
+        AddGradient<kCount>(assigns, gradient, position, static_cast<Position<T>>(flat), grad_input + offset);
       });
 }
 
@@ -241,42 +323,43 @@ template <typename T, int kSide>
   for (int64_t lane = 0; lane < kLanes; ++lane) index[lane] = static_cast<int32_t>(position[lane]);
 }
 
-// Adds the gradient of a whole window to its taps, or assigns it if `assigns`.
-template <typename T, int kSide>
-[[gnu::always_inline]] inline void MaxOfWholeBackward(const WholeWindow& window, bool assigns, const T* grad_output,
-                                                      const int32_t* index, T* grad_input) {
+// Adds the gradient of a whole window to its taps, or assigns it if `assigns`. A is S, or float for BFloat16.
+template <int kSide, typename S, typename A>
+[[gnu::always_inline]] inline void MaxOfWholeBackward(const WholeWindow& window, bool assigns, const S* grad_output,
+                                                      const int32_t* index, A* grad_input) {
+  using T = PoolValue<S>;
+  constexpr int64_t kLanes = kVectorSize<T>;
   typename PositionsOf<T>::Stored stored;
   std::memcpy(&stored, index, sizeof(stored));
   const auto position = __builtin_convertvector(stored, Positions<T>);
   Vector<T> gradient;
-  Load(grad_output, gradient);
+  LoadValues<kLanes>(grad_output, gradient);
 #pragma GCC unroll 3
   for (int r = 0; r < kSide; ++r) {
 #pragma GCC unroll 3
     for (int c = 0; c < kSide; ++c) {
       const auto here =
           static_cast<Position<T>>(window.position + r * window.position_row + c * window.position_column);
-      T* const to = grad_input + window.offset + r * window.row + c * window.column;
-      Vector<T> sum = {};
-      if (!assigns) Load(to, sum);
-      Store<T>(sum + (position == here ? gradient : Vector<T>{}), to);
+      A* const to = grad_input + window.offset + r * window.row + c * window.column;
+      AddGradient<kLanes>(assigns, gradient, position, here, to);
     }
   }
 }
 
-template <typename T>
-[[gnu::always_inline]] inline void MaxOfLane(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
-                                             T* output, int32_t* index) {
+template <typename S>
+[[gnu::always_inline]] inline void MaxOfLane(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const S* input,
+                                             S* output, int32_t* index) {
+  using T = PoolValue<S>;
   T best = -std::numeric_limits<T>::infinity();
   int64_t position = FirstTap(g.axes, d, h, w);
   ForEachTap(
       g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
-        const T value = input[offset];
+        const T value = ToValue(input[offset]);
         const bool take = value > best || value != value;
         best = take ? value : best;
         position = take ? flat : position;
       });
-  *output = best;
+  *output = ToElement<S>(best);
   if (index != nullptr) *index = static_cast<int32_t>(position);
 }
 
