@@ -18,6 +18,7 @@ using serialization::Op;
 constexpr double kFlopsPerNs = 150;
 constexpr double kBytesPerNs = 75;
 constexpr double kNsPerAddition = 0.01;  // per element
+constexpr double kNsPerPoolTap = 0.08;
 constexpr double kNsPerCall = 200;
 
 // Returns the rough cost of a function in additions of f32. They are cheaper here than in the estimate of a kernel's
@@ -43,6 +44,28 @@ double AdditionsOf(serialization::ScalarFn fn) {
 
 double Elements(const Operand& operand) { return static_cast<double>(NumElements(operand.geometry.layout.sizes)); }
 
+double TapsOf(const serialization::Pool& pool, const Operand& windows) {
+  double taps = Elements(windows);
+  for (const int64_t size : pool.kernel()) taps *= static_cast<double>(size);
+  return taps;
+}
+
+// Returns the elements that the windows of a pool visit, 0 for another op.
+double PoolTaps(const Op& op, const ScheduledStep& step) {
+  switch (op.kind_case()) {
+    case Op::kMaxPool:
+      return TapsOf(op.max_pool(), step.outputs[0]);
+    case Op::kMaxPoolBackward:
+      return TapsOf(op.max_pool_backward(), step.inputs[0]);
+    case Op::kAvgPool:
+      return TapsOf(op.avg_pool(), step.outputs[0]);
+    case Op::kAvgPoolBackward:
+      return TapsOf(op.avg_pool_backward(), step.inputs[0]);
+    default:
+      return 0;
+  }
+}
+
 }  // namespace
 
 double OpCost(const Op& op, const ScheduledStep& step) {
@@ -56,7 +79,7 @@ double OpCost(const Op& op, const ScheduledStep& step) {
   for (const serialization::ExprInstruction& instruction : op.expr().instructions())
     additions += AdditionsOf(instruction.fn());
   return kNsPerCall + static_cast<double>(work.flops) / kFlopsPerNs + static_cast<double>(work.bytes) / kBytesPerNs +
-         elements * additions * kNsPerAddition;
+         elements * additions * kNsPerAddition + PoolTaps(op, step) * kNsPerPoolTap;
 }
 
 }  // namespace cotan::aot

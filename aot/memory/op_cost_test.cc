@@ -49,5 +49,14 @@ TEST(OpCostTest, AnEigendecompositionCostsMoreThanASolve) {
             5 * OpCost(solve, {.op = 0, .inputs = {matrix, column}, .outputs = {column}}));
 }
 
+TEST(OpCostTest, LargerWindowsOfAPoolCostMore) {
+  const auto cost = [](int64_t side) {
+    serialization::Op pool;
+    for (int d = 0; d < 2; ++d) pool.mutable_max_pool()->add_kernel(side);
+    return OpCost(pool, {.op = 0, .inputs = {Of({8, 16, 32, 32})}, .outputs = {Of({8, 16, 32, 32})}});
+  };
+  EXPECT_GT(cost(5), 3 * cost(2));
+}
+
 }  // namespace
 }  // namespace cotan::aot

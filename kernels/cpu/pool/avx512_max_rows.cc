@@ -181,8 +181,8 @@ void MaxRowOfVectors(const PoolGeometry& g, int64_t d, int64_t h, const S* input
 
 template <typename S>
 MaxRowFunction<S> Avx512MaxRow() {
-  const bool has_all = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512vl");
+  const bool has_all =
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   return has_all ? MaxRowOfVectors<S> : nullptr;
 }
 
