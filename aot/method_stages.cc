@@ -422,16 +422,17 @@ absl::Status CutMethodAtSizes(TracedMethod& method, const Compilation& compilati
   return absl::OkStatus();
 }
 
-absl::Status OptimizeMethod(TracedMethod& method) {
+absl::Status OptimizeMethod(TracedMethod& method, const LayoutPreferences& layouts) {
   MethodDraft& first = method.drafts[0];
   size_t next = 0;
   if (!first.backward.empty()) {
     MethodDraft& backward = method.drafts[1];
-    COTAN_RETURN_IF_ERROR(OptimizePair(first.graph, backward.graph, first.dump.Function(), backward.dump.Function()));
+    COTAN_RETURN_IF_ERROR(
+        OptimizePair(first.graph, backward.graph, layouts, first.dump.Function(), backward.dump.Function()));
     next = 2;
   }
   for (; next < method.drafts.size(); ++next) {
-    COTAN_RETURN_IF_ERROR(Optimize(method.drafts[next].graph, method.drafts[next].dump.Function()));
+    COTAN_RETURN_IF_ERROR(Optimize(method.drafts[next].graph, layouts, method.drafts[next].dump.Function()));
   }
   return absl::OkStatus();
 }

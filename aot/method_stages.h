@@ -96,7 +96,7 @@ absl::Status CutMethodAtSizes(TracedMethod& method, const Compilation& compilati
 absl::Status PackBlockValues(const Compilation& compilation, Partitioned& block);
 
 // Runs the passes on lowered graphs. Errors are those of Optimize() and OptimizePair().
-absl::Status OptimizeMethod(TracedMethod& method);
+absl::Status OptimizeMethod(TracedMethod& method, const LayoutPreferences& layouts);
 
 // Emits the methods and adds them to the artifact. Errors are those of Emit(), WrapForward() and
 // GraphDump.

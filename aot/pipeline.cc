@@ -92,6 +92,11 @@ void AddBlockGraphs(const BlockTable& blocks, std::vector<Graph>& graphs) {
 }
 
 // Takes a trace through the stages, to the artifact.
+// Returns how the target of a compilation stores tensors.
+LayoutPreferences LayoutPreferencesOf(const CompileOptions& options) {
+  return {.half_kernels_channels_last = options.target == CompileTarget::kCuda};
+}
+
 absl::Status CompileMethod(OrderedTrace& trace, Compilation& compilation) {
   StageClock clock(trace.name, compilation.times);
   COTAN_ASSIGN_OR_RETURN(TracedMethod method, LowerMethod(trace.name, std::move(trace.traced), compilation));
@@ -102,7 +107,7 @@ absl::Status CompileMethod(OrderedTrace& trace, Compilation& compilation) {
   COTAN_RETURN_IF_ERROR(PartitionForward(method, compilation));
   COTAN_RETURN_IF_ERROR(CutMethodAtSizes(method, compilation));
   clock.Record("partition");
-  COTAN_RETURN_IF_ERROR(OptimizeMethod(method));
+  COTAN_RETURN_IF_ERROR(OptimizeMethod(method, LayoutPreferencesOf(compilation.options)));
   clock.Record("optimize");
   COTAN_RETURN_IF_ERROR(EmitMethod(method, compilation));
   clock.Record("emit");
@@ -156,7 +161,7 @@ absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const Compil
   }
   Compilation compilation{options, wrappers, ArtifactBuilder(options.module.seed)};
   BlockLowerer lowerer(
-      blocks, PartitionOptionsOf(options),
+      blocks, PartitionOptionsOf(options), LayoutPreferencesOf(options),
       [&compilation](serialization::Method block) { return compilation.artifact.AddBlock(std::move(block)); },
       [&compilation](Partitioned& block) { return PackBlockValues(compilation, block); });
   compilation.blocks = &lowerer;

@@ -138,7 +138,7 @@ bool BlockLowerer::IsSavedByBlock(const Node& call, size_t output) const {
 }
 
 absl::StatusOr<AddedBlock> BlockLowerer::Add(Graph graph, const std::string& name) {
-  COTAN_RETURN_IF_ERROR(Optimize(graph));
+  COTAN_RETURN_IF_ERROR(Optimize(graph, layouts_));
   return AddOptimized(std::move(graph), name);
 }
 
@@ -189,7 +189,7 @@ absl::StatusOr<LoweredBlock> BlockLowerer::LowerForward(int block) {
   }
   COTAN_RETURN_IF_ERROR(CleanUp(graph));
   COTAN_ASSIGN_OR_RETURN(Graph lowered, LowerToPrims(graph, ForGraph().get()));
-  COTAN_RETURN_IF_ERROR(Optimize(lowered));
+  COTAN_RETURN_IF_ERROR(Optimize(lowered, layouts_));
   COTAN_ASSIGN_OR_RETURN(AddedBlock added, AddOptimized(lowered, absl::StrCat("block.", block, ".forward")));
   LoweredBlock result;
   for (const size_t input : added.inputs) {
@@ -211,7 +211,7 @@ absl::StatusOr<LoweredBlock> BlockLowerer::LowerPair(int block) {
   COTAN_ASSIGN_OR_RETURN(const Graph lowered, LowerToPrims(graph, ForGraph().get()));
   COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(lowered, options_));
   COTAN_RETURN_IF_ERROR(pack_(parts));
-  COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward));
+  COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward, layouts_));
   COTAN_ASSIGN_OR_RETURN(AddedBlock forward,
                          AddOptimized(parts.forward, absl::StrCat("block.", block, ".forward.saving")));
   COTAN_ASSIGN_OR_RETURN(AddedBlock backward, AddOptimized(parts.backward, absl::StrCat("block.", block, ".backward")));

@@ -52,8 +52,9 @@ class BlockLowerer {
   using PackBlock = std::function<absl::Status(Partitioned& block)>;
 
   // `table` outlives the object.
-  BlockLowerer(const BlockTable& table, PartitionOptions options, AddBlock add, PackBlock pack)
-      : table_(table), options_(std::move(options)), add_(std::move(add)), pack_(std::move(pack)) {}
+  BlockLowerer(const BlockTable& table, PartitionOptions options, const LayoutPreferences& layouts, AddBlock add,
+               PackBlock pack)
+      : table_(table), options_(std::move(options)), layouts_(layouts), add_(std::move(add)), pack_(std::move(pack)) {}
 
   // Returns the block, lowered, with the values that a backward needs if `has_backward`. The reference is valid as long
   // as this object. Errors of CleanUp(), LowerToPrims(), Partition(), the callback that packs, Optimize() and Emit().
@@ -77,6 +78,7 @@ class BlockLowerer {
 
   const BlockTable& table_;
   const PartitionOptions options_;
+  const LayoutPreferences layouts_;
   const AddBlock add_;
   const PackBlock pack_;
   // By block of the artifact: the number of outputs that are results. Further ones are saved values.

@@ -157,7 +157,7 @@ absl::Status AppendRngAdvance(Graph& graph, const SymInt& blocks) {
   return absl::InvalidArgumentError(absl::StrCat("@", graph.name, " has no random generator to advance"));
 }
 
-absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
+absl::Status Optimize(Graph& graph, const LayoutPreferences& layouts, const DumpFunction& dump) {
   PassPipeline pipeline("optimize");
   pipeline.Add("dead_code", EliminateDeadCode)
       .Add("canonicalize_products", CanonicalizeProducts)
@@ -169,14 +169,14 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
       .Add("checks_first", HoistIndexChecks)
       .Add("place_host_copies", PlaceHostCopies)
       .Add("overlap_collectives", OverlapCollectives)
-      .Add("layouts", AssignLayouts);
+      .Add("layouts", [&](Graph& g) { return AssignLayouts(g, layouts); });
   pipeline.set_dump(dump);
   return pipeline.Run(graph).status();
 }
 
-absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& forward_dump,
-                          const DumpFunction& backward_dump) {
-  COTAN_RETURN_IF_ERROR(Optimize(forward, forward_dump));
+absl::Status OptimizePair(Graph& forward, Graph& backward, const LayoutPreferences& layouts,
+                          const DumpFunction& forward_dump, const DumpFunction& backward_dump) {
+  COTAN_RETURN_IF_ERROR(Optimize(forward, layouts, forward_dump));
   std::vector<DimVector> orders;
   for (const GraphOutput& output : forward.outputs()) {
     if (output.kind == OutputKind::kSaved) orders.push_back(forward.value(output.value).type.dim_order);
@@ -185,7 +185,7 @@ absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& f
     if (input.kind == InputKind::kSaved)
       backward.value(input.value).type.dim_order = orders[static_cast<size_t>(input.index)];
   }
-  return Optimize(backward, backward_dump);
+  return Optimize(backward, layouts, backward_dump);
 }
 
 }  // namespace cotan::aot

@@ -15,6 +15,7 @@
 #include "aot/ir/graph.h"
 #include "aot/ir/pass.h"
 #include "aot/lowering/ops/lowering.h"
+#include "aot/transforms/layout_assignment.h"
 #include "base/sym_int.h"
 
 namespace cotan::aot {
@@ -46,12 +47,12 @@ absl::StatusOr<Graph> LowerToPrims(const Graph& graph, CallLowering* calls = nul
 absl::Status AppendRngAdvance(Graph& graph, const SymInt& blocks);
 
 // Optimizes a lowered graph: fusion, layout assignment, simplification.
-absl::Status Optimize(Graph& graph, const DumpFunction& dump = nullptr);
+absl::Status Optimize(Graph& graph, const LayoutPreferences& layouts, const DumpFunction& dump = nullptr);
 
 // Optimizes the two programs of a partition. The backward takes its saved values in the layouts
 // that the forward gives them.
-absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& forward_dump = nullptr,
-                          const DumpFunction& backward_dump = nullptr);
+absl::Status OptimizePair(Graph& forward, Graph& backward, const LayoutPreferences& layouts,
+                          const DumpFunction& forward_dump = nullptr, const DumpFunction& backward_dump = nullptr);
 
 }  // namespace cotan::aot
 

@@ -171,7 +171,7 @@ TEST(RejoinTest, TheJointGraphHasItsInputsAndOutputsAgain) {
 
 TEST(RejoinTest, FusionKeepsPackInTheForward) {
   Graph graph = Rejoin(Lowered(kJoint), Packed({.filter = HookFilter::kNoStatic}));
-  ASSERT_TRUE(Optimize(graph, nullptr).ok());
+  ASSERT_TRUE(Optimize(graph, {}).ok());
   // A node that reads a bf16 value does not compute it.
   int stored = 0;
   for (const Node& node : graph.nodes()) {

@@ -24,7 +24,7 @@ DimVector ChannelsLast(size_t rank) {
 
 class LayoutAssigner {
  public:
-  explicit LayoutAssigner(Graph& graph) : graph_(graph) {}
+  LayoutAssigner(Graph& graph, const LayoutPreferences& preferences) : graph_(graph), preferences_(preferences) {}
 
   bool Run() {
     for (const GraphOutput& output : graph_.outputs()) {
@@ -34,7 +34,7 @@ class LayoutAssigner {
       if (IsChannelsLast(graph_.value(input.value).type)) channels_last_.insert(input.value);
     }
     FindPermutedUses();
-    FindHalfKernels();
+    if (preferences_.half_kernels_channels_last) FindHalfKernels();
     for (const Node& node : graph_.nodes()) {
       for (const ValueId id : node.outputs) Assign(node, id);
     }
@@ -142,6 +142,7 @@ class LayoutAssigner {
   }
 
   Graph& graph_;
+  const LayoutPreferences preferences_;
   absl::flat_hash_set<ValueId> fixed_;  // inputs and outputs of the graph
   absl::flat_hash_set<ValueId> channels_last_;
   absl::flat_hash_set<ValueId> half_kernels_;
@@ -152,6 +153,8 @@ class LayoutAssigner {
 
 }  // namespace
 
-absl::StatusOr<bool> AssignLayouts(Graph& graph) { return LayoutAssigner(graph).Run(); }
+absl::StatusOr<bool> AssignLayouts(Graph& graph, const LayoutPreferences& preferences) {
+  return LayoutAssigner(graph, preferences).Run();
+}
 
 }  // namespace cotan::aot

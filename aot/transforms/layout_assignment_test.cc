@@ -8,8 +8,12 @@
 namespace cotan::aot {
 namespace {
 
+absl::StatusOr<bool> ForCpu(Graph& graph) { return AssignLayouts(graph, {}); }
+
+absl::StatusOr<bool> ForCuda(Graph& graph) { return AssignLayouts(graph, {.half_kernels_channels_last = true}); }
+
 TEST(AssignLayoutsTest, WhatFollowsAConvolutionHasItsChannelsLast) {
-  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+  EXPECT_EQ(After(ForCpu, R"(graph @g {
   %0: f32[2,3,8,8] = user_input 0 "x"
   %1: f32[4,3,3,3] = parameter 0 "w"
   %2: f32[2,4,8,8] = prim.convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
@@ -45,7 +49,7 @@ TEST(AssignLayoutsTest, WhatFollowsAConvolutionHasItsChannelsLast) {
 }
 
 TEST(AssignLayoutsTest, ACopyOnTheHostHasTheLayoutOfItsSource) {
-  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+  EXPECT_EQ(After(ForCpu, R"(graph @g {
   %0: f32[2,3,8,8] = user_input 0 "x"
   %1: f32[4,3,3,3] = parameter 0 "w"
   %2: f32[2,4,8,8] = prim.convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
@@ -67,7 +71,7 @@ TEST(AssignLayoutsTest, ACopyOnTheHostHasTheLayoutOfItsSource) {
 }
 
 TEST(AssignLayoutsTest, ResizedImagesHaveTheirChannelsLast) {
-  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+  EXPECT_EQ(After(ForCpu, R"(graph @g {
   %0: f32[2,3,8,8] = user_input 0 "x"
   %1: f32[4,3,3,3] = parameter 0 "w"
   %2: i64[16] = user_input 1 "rows"
@@ -98,11 +102,10 @@ TEST(AssignLayoutsTest, WhatTheCallerSeesIsRowMajor) {
   user_output 0 "y" = %2
 }
 )";
-  EXPECT_EQ(After(AssignLayouts, kText), kText);
+  EXPECT_EQ(After(ForCpu, kText), kText);
 }
 
-TEST(AssignLayoutsTest, KernelsInHalfPrecisionAreChannelsLast) {
-  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+constexpr char kHalfKernels[] = R"(graph @g {
   %0: bf16[2,3,8,8] = user_input 0 "x"
   %1: f32[4,3,3,3] = parameter 0 "w"
   %2: bf16[4,3,3,3] = cotan.expr(%1) {
@@ -122,7 +125,10 @@ TEST(AssignLayoutsTest, KernelsInHalfPrecisionAreChannelsLast) {
     store 3
   }
   user_output 0 "y" = %5
-})"),
+})";
+
+TEST(AssignLayoutsTest, KernelsInHalfPrecisionAreChannelsLastWhereThatIsPreferred) {
+  EXPECT_EQ(After(ForCuda, kHalfKernels),
             R"(graph @g {
   %0: bf16[2,3,8,8] = user_input 0 "x"
   %1: f32[4,3,3,3] = parameter 0 "w"
@@ -147,6 +153,32 @@ TEST(AssignLayoutsTest, KernelsInHalfPrecisionAreChannelsLast) {
 )");
 }
 
+TEST(AssignLayoutsTest, KernelsInHalfPrecisionAreRowMajorOtherwise) {
+  EXPECT_EQ(After(ForCpu, kHalfKernels),
+            R"(graph @g {
+  %0: bf16[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: bf16[4,3,3,3] = cotan.expr(%1) {
+    domain [4,3,3,3]
+    0: f32 = input 0
+    1: bf16 = cast 0
+    store 1
+  }
+  %3: bf16[2,4,8,8]{0,2,3,1} = prim.convolution(%0, %2, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %4: bf16[4,3,3,3] = prim.convolution_backward_weight(%3, %0, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %5: f32[4,3,3,3] = cotan.expr(%1, %4) {
+    domain [4,3,3,3]
+    0: f32 = input 0
+    1: bf16 = input 1
+    2: f32 = cast 1
+    3: f32 = add 0 2
+    store 3
+  }
+  user_output 0 "y" = %5
+}
+)");
+}
+
 TEST(AssignLayoutsTest, AKernelThatIsViewedStaysRowMajor) {
   constexpr absl::string_view kText = R"(graph @g {
   %0: bf16[2,3,8,8] = user_input 0 "x"
@@ -156,11 +188,11 @@ TEST(AssignLayoutsTest, AKernelThatIsViewedStaysRowMajor) {
   user_output 0 "y" = %3
 }
 )";
-  EXPECT_EQ(After(AssignLayouts, kText), kText);
+  EXPECT_EQ(After(ForCuda, kText), kText);
 }
 
 TEST(AssignLayoutsTest, AProductThatIsOnlyReadPermutedIsWrittenSo) {
-  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+  EXPECT_EQ(After(ForCpu, R"(graph @g {
   %0: f32[2,3,7,7] = user_input 0 "p"
   %1: f32[2,3,7,4] = user_input 1 "v"
   %2: f32[2,3,7,4] = prim.matmul(%0, %1, none)

@@ -87,7 +87,7 @@ absl::StatusOr<Graph> MakeGraph(const std::string& op, const c10::FunctionSchema
 absl::StatusOr<std::vector<Tensor>> RunCompiled(const Graph& graph, const std::vector<at::Tensor>& inputs,
                                                 const KernelRegistry& kernels) {
   COTAN_ASSIGN_OR_RETURN(Graph lowered, aot::LowerToPrims(graph));
-  COTAN_RETURN_IF_ERROR(aot::Optimize(lowered));
+  COTAN_RETURN_IF_ERROR(aot::Optimize(lowered, {}));
   COTAN_ASSIGN_OR_RETURN(serialization::Method method, aot::Emit(lowered, {}));
   aot::ArtifactBuilder builder(/*seed=*/0);
   builder.AddMethod(std::move(method));
