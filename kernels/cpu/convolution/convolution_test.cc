@@ -207,12 +207,15 @@ TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddingsAndDilations) {
       {{2, 20, 15, 16}, 16, {1, 3}, {2, 3}, true},  {{1, 70, 7, 8}, 150, {1, 1}, {1, 1}, false},
       {{2, 140, 6, 7}, 67, {1, 0}, {1, 1}, false},  {{3, 96, 9, 10}, 130, {2, 1}, {2, 1}, false},
       {{1, 135, 4, 8}, 40, {1, 1}, {1, 1}, true},   {{5, 170, 8, 8}, 172, {1, 1}, {1, 1}, false},
+      {{2, 65, 14, 15}, 72, {1, 1}, {1, 1}, false},
   };
   std::mt19937_64 random(TestSeed());
   for (const Geometry& geometry : geometries) {
     const ConvolutionCase c = MakeConvolutionCase(
         {geometry.input, geometry.channels, {3, 3}, {1, 1}, geometry.dilation, geometry.padding, geometry.transposed});
-    ExpectConvolution(c, random, /*has_bias=*/random() % 2 == 0);
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      ExpectConvolution(c, random, /*has_bias=*/random() % 2 == 0, dtype);
+    }
   }
 }
 

@@ -71,6 +71,9 @@ TEST(OwnKernelsTest, WinogradTakesDenseKernelsOfThreeWithWholeTiles) {
     ConvolutionProblem half = Problem(product, 2, 16, 14, 16, 3);
     half.dtype = DType::kBFloat16;
     EXPECT_EQ(MakeWinograd(half, 1), nullptr);
+    half = Problem(product, 2, 64, 14, 64, 3);
+    half.dtype = DType::kBFloat16;
+    EXPECT_EQ(MakeWinograd(half, 1) != nullptr, is_of_weights && HasAvx512());
   }
 }
 

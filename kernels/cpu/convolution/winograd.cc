@@ -16,6 +16,8 @@ namespace winograd {
 namespace {
 
 constexpr int64_t kMinChannels = 16;
+// oneDNN's gradients of weights in bf16 reach half of the rate of its products, which is that of f32.
+constexpr int64_t kMinChannelsOfBFloat16 = 64;
 constexpr int64_t kMinWeightGradientTiles = 4;  // fewer were not measured
 // Transformed floats of a block of tiles, which stay in the second-level cache; a weight gradient reads its sums again
 // for each block. A block of few tiles would read the weights or sums too often.
@@ -98,7 +100,8 @@ class WinogradProduct final : public Kernel {
 };
 
 // kBackwardWeights: for each block of tiles, the 16 products of transformed inputs and gradients are added to 16
-// matrices, [from channels, to channels] each.
+// matrices, [from channels, to channels] each. E is the type of all operands, float or BFloat16.
+template <typename E>
 class WinogradWeightGradient final : public Kernel {
  public:
   WinogradWeightGradient(const TileGrid& grid, const Weights& weights, int threads)
@@ -114,7 +117,7 @@ class WinogradWeightGradient final : public Kernel {
 
   absl::Status Run(const KernelArgs& args) override {
     auto* const sums = static_cast<float*>(args.scratch);
-    auto* const weights = static_cast<float*>(args.outputs[0]);
+    auto* const weights = static_cast<E*>(args.outputs[0]);
     for (int64_t begin = 0; begin < grid_.Count(); begin += block_tiles_) {
       const int64_t end = std::min(begin + block_tiles_, grid_.Count());
       float* const inputs = sums + panels_.Floats();
@@ -140,8 +143,8 @@ class WinogradWeightGradient final : public Kernel {
   }
 
   void Transform(const KernelArgs& args, int64_t begin, int64_t end, float* inputs, float* gradients) const {
-    const auto* source = static_cast<const float*>(args.inputs[0]);
-    const auto* destination = static_cast<const float*>(args.inputs[1]);
+    const auto* source = static_cast<const E*>(args.inputs[0]);
+    const auto* destination = static_cast<const E*>(args.inputs[1]);
     ParallelFor(threads_, end - begin, kTransformGrain, [&](int64_t first, int64_t last) {
       TileCursor at(grid_, begin + first);
       for (int64_t t = first; t < last; ++t, at.Advance()) {
@@ -172,9 +175,13 @@ class WinogradWeightGradient final : public Kernel {
 
 bool Qualifies(const ConvolutionProblem& p) {
   const DimVector& weights = p.weights.layout.sizes;
-  if (p.dtype != DType::kFloat32 || p.stride.size() != 2 || p.groups != 1) return false;
+  if (p.stride.size() != 2 || p.groups != 1) return false;
   if (weights[2] != 3 || weights[3] != 3 || !AllAre(p.stride, 1)) return false;
-  return weights[0] >= kMinChannels && weights[1] >= kMinChannels;
+  if (p.dtype == DType::kBFloat16) {
+    return p.product == ConvolutionProduct::kBackwardWeights &&
+           std::min(weights[0], weights[1]) >= kMinChannelsOfBFloat16;
+  }
+  return p.dtype == DType::kFloat32 && std::min(weights[0], weights[1]) >= kMinChannels;
 }
 
 // Returns the tiles of the product. The gradient of data is the product of the gradient of the output with the
@@ -222,9 +229,12 @@ std::unique_ptr<Kernel> MakeQualified(const ConvolutionProblem& problem, int thr
   if (problem.product == ConvolutionProduct::kBackwardWeights) {
     // Panels need scratch memory for the transformed tiles, in place of the transformed weights.
     if (grid.Count() * (weights.from_channels + weights.to_channels) < weights.from_channels * weights.to_channels) {
-      return MakePanelWeightGradient(grid, weights, threads);
+      return MakePanelWeightGradient(grid, weights, problem.dtype, threads);
     }
-    return std::make_unique<WinogradWeightGradient>(grid, weights, threads);
+    if (problem.dtype == DType::kBFloat16) {
+      return std::make_unique<WinogradWeightGradient<BFloat16>>(grid, weights, threads);
+    }
+    return std::make_unique<WinogradWeightGradient<float>>(grid, weights, threads);
   }
   if (grid.Count() < weights.to_channels) return MakePanelProduct(grid, weights, has_bias, threads);
   return std::make_unique<WinogradProduct>(grid, weights, has_bias, threads);
@@ -234,7 +244,7 @@ std::unique_ptr<Kernel> MakeQualified(const ConvolutionProblem& problem, int thr
 }  // namespace winograd
 
 std::unique_ptr<Kernel> MakeWinograd(const ConvolutionProblem& problem, int threads) {
-  if (!__builtin_cpu_supports("avx512f") || !winograd::Qualifies(problem)) return nullptr;
+  if (!HasAvx512Lanes() || !winograd::Qualifies(problem)) return nullptr;
   return winograd::MakeQualified(problem, threads);
 }
 

@@ -15,7 +15,8 @@ namespace cotan::cpu {
 
 // Returns the kernel of `problem`, or null if the processor lacks AVX-512 or the problem does not qualify. Those that
 // qualify are f32 in two dimensions with 3 x 3 kernels, no stride or groups, at least 16 channels on both sides, and so
-// many output pixels in each tile that the transforms pay (measured, docs/performance.md). A convolution with a
+// many output pixels in each tile that the transforms pay (measured, docs/performance.md); and gradients of weights in
+// bf16 with at least 64 channels, which are computed in f32 and rounded once. A convolution with a
 // dilation of d is one without for each remainder of the pixels' positions by d.
 //
 // Scratch memory holds the transformed weights and a block of tiles for each thread, or the transformed tiles of all

@@ -103,6 +103,8 @@ class PanelProduct final : public Kernel {
   Transformed outputs_;  // of all tiles, for the channels of an item
 };
 
+// E is the type of all operands, float or BFloat16.
+template <typename E>
 class PanelWeightGradient final : public Kernel {
  public:
   PanelWeightGradient(const TileGrid& grid, const Weights& weights, int threads)
@@ -118,8 +120,8 @@ class PanelWeightGradient final : public Kernel {
   }
 
   absl::Status Run(const KernelArgs& args) override {
-    const auto* source = static_cast<const float*>(args.inputs[0]);
-    const auto* destination = static_cast<const float*>(args.inputs[1]);
+    const auto* source = static_cast<const E*>(args.inputs[0]);
+    const auto* destination = static_cast<const E*>(args.inputs[1]);
     auto* const inputs = static_cast<float*>(args.scratch);
     float* const gradients = inputs + inputs_.Floats();
     ParallelFor(threads_, grid_.Count(), kTransformGrain, [&](int64_t begin, int64_t end) {
@@ -133,7 +135,7 @@ class PanelWeightGradient final : public Kernel {
     ParallelForWorker(threads_, items, 1, [&](int worker, int64_t begin, int64_t end) {
       float* const panels = gradients + gradients_.Floats() + worker * panels_.Floats();
       for (int64_t item = begin; item < end; ++item) {
-        RunItem(inputs, gradients, item * item_channels_, panels, static_cast<float*>(args.outputs[0]));
+        RunItem(inputs, gradients, item * item_channels_, panels, static_cast<E*>(args.outputs[0]));
       }
     });
     return absl::OkStatus();
@@ -141,7 +143,7 @@ class PanelWeightGradient final : public Kernel {
 
  private:
   // Computes the gradients of the weights from the channels from `first` on.
-  void RunItem(const float* inputs, const float* gradients, int64_t first, float* panels, float* weights) const {
+  void RunItem(const float* inputs, const float* gradients, int64_t first, float* panels, E* weights) const {
     const int64_t rows = std::min(item_channels_, weights_.from_channels - first);
     for (int64_t c = 0; c < weights_.to_channels; c += kPanel) {
       for (int64_t e = 0; e < kElements; ++e) {
@@ -175,8 +177,10 @@ std::unique_ptr<Kernel> MakePanelProduct(const TileGrid& grid, const Weights& we
   return std::make_unique<PanelProduct>(grid, weights, has_bias, threads);
 }
 
-std::unique_ptr<Kernel> MakePanelWeightGradient(const TileGrid& grid, const Weights& weights, int threads) {
-  return std::make_unique<PanelWeightGradient>(grid, weights, threads);
+std::unique_ptr<Kernel> MakePanelWeightGradient(const TileGrid& grid, const Weights& weights, DType dtype,
+                                                int threads) {
+  if (dtype == DType::kBFloat16) return std::make_unique<PanelWeightGradient<BFloat16>>(grid, weights, threads);
+  return std::make_unique<PanelWeightGradient<float>>(grid, weights, threads);
 }
 
 }  // namespace cotan::cpu::winograd

@@ -11,6 +11,7 @@
 #ifdef COTAN_WINOGRAD_TARGET
 #include <memory>
 
+#include "base/dtype.h"
 #include "kernels/api/kernel.h"
 
 namespace cotan::cpu::winograd {
@@ -18,8 +19,8 @@ namespace cotan::cpu::winograd {
 // Returns the kernel of kForward or kBackwardData; the operands are those of MakeWinograd().
 std::unique_ptr<Kernel> MakePanelProduct(const TileGrid& grid, const Weights& weights, bool has_bias, int threads);
 
-// Returns the kernel of kBackwardWeights.
-std::unique_ptr<Kernel> MakePanelWeightGradient(const TileGrid& grid, const Weights& weights, int threads);
+// Returns the kernel of kBackwardWeights, of operands of f32 or bf16.
+std::unique_ptr<Kernel> MakePanelWeightGradient(const TileGrid& grid, const Weights& weights, DType dtype, int threads);
 
 }  // namespace cotan::cpu::winograd
 

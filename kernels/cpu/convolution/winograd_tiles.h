@@ -10,10 +10,11 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/simd/avx512_lanes.h"
 #include "kernels/cpu/simd/transpose16.h"
 
-#define COTAN_WINOGRAD_TARGET __attribute__((target("avx512f")))
-#define COTAN_WINOGRAD_INLINE [[gnu::always_inline, gnu::target("avx512f")]] inline
+#define COTAN_WINOGRAD_TARGET COTAN_LANES_TARGET
+#define COTAN_WINOGRAD_INLINE COTAN_LANES_INLINE
 
 namespace cotan::cpu::winograd {
 
@@ -131,15 +132,16 @@ COTAN_WINOGRAD_INLINE void LoadKernels(const float* from, int64_t stride, int64_
   for (int k = 0; k < 9; ++k) g[k] = flips ? r[8 - k] : r[k];
 }
 
-// The inverse of LoadKernels().
-COTAN_WINOGRAD_INLINE void StoreKernels(const __m512 (&g)[9], int64_t stride, int64_t lanes, float* to) {
+// The inverse of LoadKernels(), in elements of E, float or BFloat16.
+template <typename E>
+COTAN_WINOGRAD_INLINE void StoreKernels(const __m512 (&g)[9], int64_t stride, int64_t lanes, E* to) {
   Float16Lanes r[16];
 #pragma GCC unroll 16
   for (int k = 0; k < 16; ++k) r[k] = k < 9 ? Float16Lanes(g[k < 9 ? k : 0]) : Float16Lanes{};
   Transpose16x16(r);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) {
-    if (i < lanes) _mm512_mask_storeu_ps(to + i * stride, 0x1ff, __m512(r[i]));
+    if (i < lanes) StoreLanes(__m512(r[i]), 0x1ff, to + i * stride);
   }
 }
 

@@ -65,20 +65,20 @@ struct TileGrid {
   int64_t Count() const { return output.count * rows.tiles * columns.tiles; }
 };
 
-// The kSide x kSide pixels of a tile: the offset of the first one, in floats, and which are inside of the image.
+// The kSide x kSide pixels of a tile: the offset of the first one, in elements, and which are inside of the image.
 template <int kSide>
 struct Pixels {
   int64_t offset;
-  int64_t row_floats;
-  int64_t column_floats;
+  int64_t row_step;
+  int64_t column_step;
   uint16_t inside = 0;  // a bit for each pixel
 
   static constexpr uint16_t kAll = (1 << (kSide * kSide)) - 1;
 
   Pixels(const TileGrid& grid, const Images& images, int64_t image, int64_t row, int64_t column)
       : offset(images.Offset(image, row, column)),
-        row_floats(grid.rows.dilation * images.columns * images.channels),
-        column_floats(grid.columns.dilation * images.channels) {
+        row_step(grid.rows.dilation * images.columns * images.channels),
+        column_step(grid.columns.dilation * images.channels) {
     const unsigned columns = Inside(column, grid.columns.dilation, images.columns);
     const unsigned rows = Inside(row, grid.rows.dilation, images.rows);
     for (int r = 0; r < kSide; ++r) inside |= static_cast<uint16_t>((rows >> r & 1) * columns << (r * kSide));
@@ -92,7 +92,7 @@ struct Pixels {
   }
   bool Has(int pixel) const { return (inside >> pixel & 1) != 0; }
   // Returns the offset of a pixel, which is an address of the image only if it is inside.
-  int64_t Offset(int pixel) const { return offset + pixel / kSide * row_floats + pixel % kSide * column_floats; }
+  int64_t Offset(int pixel) const { return offset + pixel / kSide * row_step + pixel % kSide * column_step; }
 };
 
 // A position in the tiles of a grid, in their order.
@@ -145,19 +145,20 @@ struct Transformed {
   }
 };
 
-// Transforms the input pixels of one tile.
-COTAN_WINOGRAD_TARGET inline void InputTile(const float* images, int64_t channels, const Pixels<4>& pixels,
+// Transforms the input pixels of one tile. E is float or BFloat16.
+template <typename E>
+COTAN_WINOGRAD_TARGET inline void InputTile(const E* images, int64_t channels, const Pixels<4>& pixels,
                                             const Transformed& form, float* to) {
   for (int64_t c = 0; c < channels; c += kLanes, to += form.GroupFloats()) {
     const __mmask16 lanes = LanesFrom(c, channels);
     __m512 d[16];
     if (pixels.inside == Pixels<4>::kAll) {
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) d[i] = _mm512_maskz_loadu_ps(lanes, images + pixels.Offset(i) + c);
+      for (int i = 0; i < 16; ++i) d[i] = LoadLanes(images + pixels.Offset(i) + c, lanes);
     } else {
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
-        d[i] = pixels.Has(i) ? _mm512_maskz_loadu_ps(lanes, images + pixels.Offset(i) + c) : _mm512_setzero_ps();
+        d[i] = pixels.Has(i) ? LoadLanes(images + pixels.Offset(i) + c, lanes) : _mm512_setzero_ps();
       }
     }
     TransformInput(d);
@@ -167,7 +168,8 @@ COTAN_WINOGRAD_TARGET inline void InputTile(const float* images, int64_t channel
 }
 
 // Transforms the gradients of the output pixels of tile `tile` of a block.
-COTAN_WINOGRAD_TARGET inline void GradientTile(const float* images, int64_t channels, const Pixels<2>& pixels,
+template <typename E>
+COTAN_WINOGRAD_TARGET inline void GradientTile(const E* images, int64_t channels, const Pixels<2>& pixels,
                                                const Transformed& form, int64_t tile, float* block) {
   for (int64_t c = 0; c < channels; c += kLanes) {
     const __mmask16 lanes = LanesFrom(c, channels);
@@ -175,7 +177,7 @@ COTAN_WINOGRAD_TARGET inline void GradientTile(const float* images, int64_t chan
     __m512 m[16];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      y[i] = pixels.Has(i) ? _mm512_maskz_loadu_ps(lanes, images + pixels.Offset(i) + c) : _mm512_setzero_ps();
+      y[i] = pixels.Has(i) ? LoadLanes(images + pixels.Offset(i) + c, lanes) : _mm512_setzero_ps();
     }
     TransformGradient(y, m);
     float* const to = block + form.Offset(tile, c);
@@ -207,7 +209,7 @@ COTAN_WINOGRAD_TARGET inline void OutputTile(const float* block, const Transform
 }
 
 // The weights as a product reads or writes them: [to channels, from channels, 3, 3], the last two dense. Strides are in
-// floats.
+// elements.
 struct Weights {
   int64_t to_channels;
   int64_t from_channels;
@@ -244,9 +246,10 @@ COTAN_WINOGRAD_TARGET inline void WeightElements(const float* weights, const Wei
   for (int i = 0; i < 16; ++i) _mm512_store_ps(elements + i * step, u[i]);
 }
 
-// The inverse of WeightElements(), of gradients.
+// The inverse of WeightElements(), of gradients, which are rounded to E.
+template <typename E>
 COTAN_WINOGRAD_TARGET inline void WeightGradients(const float* elements, int64_t step, const Weights& w, int64_t from,
-                                                  int64_t to, float* weights) {
+                                                  int64_t to, E* weights) {
   __m512 u[16];
   __m512 g[9];
 #pragma GCC unroll 16

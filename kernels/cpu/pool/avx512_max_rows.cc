@@ -3,18 +3,12 @@
 #include "kernels/cpu/pool/avx512_max_rows.h"
 
 #include <limits>
-#include <type_traits>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#define COTAN_HAS_AVX512_MAX_ROWS 1
-#define COTAN_MAX_ROWS_TARGET __attribute__((target("avx512f,avx512bw,avx512vl")))
-#define COTAN_MAX_ROWS_INLINE [[gnu::always_inline, gnu::target("avx512f,avx512bw,avx512vl")]] inline
-#endif
+#include "kernels/cpu/simd/avx512_lanes.h"
 
 namespace cotan::cpu {
 
-#ifdef COTAN_HAS_AVX512_MAX_ROWS
+#ifdef COTAN_LANES_TARGET
 namespace {
 
 constexpr int64_t kVectorLanes = 16;
@@ -26,28 +20,8 @@ struct Maxima {
   __m512i position;
 };
 
-template <typename S>
-COTAN_MAX_ROWS_INLINE __m512 LoadLanes(const S* from, __mmask16 mask) {
-  if constexpr (std::is_same_v<S, BFloat16>) {
-    const __m512i bits = _mm512_maskz_cvtepu16_epi32(mask, _mm256_maskz_loadu_epi16(mask, from));
-    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(mask, bits, 16));
-  } else {
-    return _mm512_maskz_loadu_ps(mask, from);
-  }
-}
-
-template <typename S>
-COTAN_MAX_ROWS_INLINE void StoreLanes(__m512 values, __mmask16 mask, S* to) {
-  if constexpr (std::is_same_v<S, BFloat16>) {
-    const __m512i bits = _mm512_maskz_srli_epi32(mask, _mm512_castps_si512(values), 16);
-    _mm512_mask_cvtepi32_storeu_epi16(to, mask, bits);
-  } else {
-    _mm512_mask_storeu_ps(to, mask, values);
-  }
-}
-
 // Takes larger values, and NaN, which then stays.
-COTAN_MAX_ROWS_INLINE void Take(__m512 value, __m512i position, Maxima& maxima) {
+COTAN_LANES_INLINE void Take(__m512 value, __m512i position, Maxima& maxima) {
   const __mmask16 take = static_cast<__mmask16>(_mm512_cmp_ps_mask(value, maxima.value, _CMP_GT_OQ) |
                                                 _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q));
   maxima.value = _mm512_mask_mov_ps(maxima.value, take, value);
@@ -59,8 +33,8 @@ template <int kVectors>
 struct Lanes {
   static constexpr int64_t kCount = kVectors * kVectorLanes;
 
-  COTAN_MAX_ROWS_INLINE Lanes(int64_t first, __mmask16 mask) : first(first), last(mask) {}
-  COTAN_MAX_ROWS_INLINE __mmask16 Mask(int vector) const {
+  COTAN_LANES_INLINE Lanes(int64_t first, __mmask16 mask) : first(first), last(mask) {}
+  COTAN_LANES_INLINE __mmask16 Mask(int vector) const {
     return vector + 1 == kVectors ? last : static_cast<__mmask16>(0xffff);
   }
 
@@ -71,7 +45,7 @@ struct Lanes {
 // The maxima of a window in kVectors vectors of lanes.
 template <typename S, int kVectors>
 struct WindowMaxima {
-  COTAN_MAX_ROWS_INLINE explicit WindowMaxima(int64_t first_position) {
+  COTAN_LANES_INLINE explicit WindowMaxima(int64_t first_position) {
 #pragma GCC unroll 2
     for (Maxima& m : maxima) {
       m.value = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
@@ -79,7 +53,7 @@ struct WindowMaxima {
     }
   }
 
-  COTAN_MAX_ROWS_INLINE void Add(const Lanes<kVectors>& lanes, int64_t position, const S* tap) {
+  COTAN_LANES_INLINE void Add(const Lanes<kVectors>& lanes, int64_t position, const S* tap) {
     const __m512i here = _mm512_set1_epi32(static_cast<int32_t>(position));
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
@@ -87,7 +61,7 @@ struct WindowMaxima {
     }
   }
 
-  COTAN_MAX_ROWS_INLINE void Store(const Lanes<kVectors>& lanes, S* output, int32_t* index) const {
+  COTAN_LANES_INLINE void Store(const Lanes<kVectors>& lanes, S* output, int32_t* index) const {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       const int64_t lane = lanes.first + v * kVectorLanes;
@@ -111,7 +85,7 @@ struct At {
 };
 
 template <typename S, int kVectors>
-COTAN_MAX_ROWS_INLINE void MaxOfWindow(const PoolGeometry& g, const Lanes<kVectors>& lanes, const At<S>& at) {
+COTAN_LANES_INLINE void MaxOfWindow(const PoolGeometry& g, const Lanes<kVectors>& lanes, const At<S>& at) {
   const auto& axes = g.axes;
   const WindowRange& depth = axes[0].windows[static_cast<size_t>(at.d)];
   const WindowRange& height = axes[1].windows[static_cast<size_t>(at.h)];
@@ -134,7 +108,7 @@ COTAN_MAX_ROWS_INLINE void MaxOfWindow(const PoolGeometry& g, const Lanes<kVecto
 }
 
 template <typename S, int kVectors, int kSide>
-COTAN_MAX_ROWS_INLINE void MaxOfSquare(const WholeWindow& window, const Lanes<kVectors>& lanes, const At<S>& at) {
+COTAN_LANES_INLINE void MaxOfSquare(const WholeWindow& window, const Lanes<kVectors>& lanes, const At<S>& at) {
   WindowMaxima<S, kVectors> maxima(window.position);
 #pragma GCC unroll 3
   for (int r = 0; r < kSide; ++r) {
@@ -150,7 +124,7 @@ COTAN_MAX_ROWS_INLINE void MaxOfSquare(const WholeWindow& window, const Lanes<kV
 // Computes a row. kSide is that of square windows, if they are whole along their height and worth code of their own, or
 // 0: for 2x2, a window takes half the time without the loops over its taps; for 3x3, it takes 1.1 times as long.
 template <typename S, int kSide>
-COTAN_MAX_ROWS_TARGET void MaxRowOfSide(const PoolGeometry& g, At<S> at) {
+COTAN_LANES_TARGET void MaxRowOfSide(const PoolGeometry& g, At<S> at) {
   using Group = Lanes<kGroup>;
   for (at.w = 0; at.w < g.axes[2].output; ++at.w) {
     const bool is_square = kSide != 0 && IsWhole(g.axes[2], at.w);

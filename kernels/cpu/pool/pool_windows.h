@@ -14,6 +14,7 @@
 
 #include "absl/base/casts.h"
 #include "kernels/cpu/pool/pool_geometry.h"
+#include "kernels/cpu/simd/avx512_lanes.h"
 #include "kernels/cpu/simd/gemm_core.h"
 
 namespace cotan::cpu {
@@ -59,11 +60,6 @@ template <typename T>
 using Positions = typename PositionsOf<T>::Type;
 template <typename T>
 using Position = typename PositionsOf<T>::Element;
-
-// An element of bf16 in memory.
-struct BFloat16 {
-  uint16_t bits;
-};
 
 // The type in which elements stored as S are compared.
 template <typename S>
