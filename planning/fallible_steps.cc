@@ -2,8 +2,11 @@
 
 #include "planning/fallible_steps.h"
 
+#include <algorithm>
+
 #include "absl/status/statusor.h"
 #include "planning/index_ops.h"
+#include "planning/index_range.h"
 #include "serialization/schema/tensor_type.h"
 
 namespace cotan {
@@ -17,6 +20,8 @@ FallibleSteps::FallibleSteps(const serialization::Method& method, absl::Span<con
   for (const Op& op : method.ops()) {
     const bool has_indices = op.has_max_pool() || op.linear_algebra().function() == serialization::LinearAlgebra::LU;
     if (has_indices && op.outputs_size() > 1) computed_indices_.insert(op.outputs(1));
+    if (!op.has_expr() && !op.has_view()) continue;
+    for (const uint32_t output : op.outputs()) makers_.emplace(output, &op);
   }
 }
 
@@ -34,6 +39,7 @@ bool FallibleSteps::MayFail(const ScheduledStep& step) {
   const int64_t size = IndexedSize(op, step);
   const auto checked = checked_.find(step.inputs[static_cast<size_t>(input)].buffer);
   if (checked != checked_.end() && checked->second <= size) return false;
+  if (IsKnownInRange(op.inputs(input), size)) return false;
   return passed_.emplace(op.inputs(input), size).second;
 }
 
@@ -43,6 +49,19 @@ bool FallibleSteps::CollectiveMayFail(const Collective& op) {
   if (op.function() == Collective::WAIT) return std::exchange(exchanges_, false);
   exchanges_ = exchanges_ || op.starts();
   return true;
+}
+
+bool FallibleSteps::IsKnownInRange(uint32_t index, int64_t size) const {
+  auto maker = makers_.find(index);
+  while (maker != makers_.end() && maker->second->has_view()) {
+    index = maker->second->inputs(0);
+    maker = makers_.find(index);
+  }
+  if (maker == makers_.end()) return false;
+  const auto& outputs = maker->second->outputs();
+  const auto output = static_cast<int>(std::find(outputs.begin(), outputs.end(), index) - outputs.begin());
+  const IndexRange range = RangeOfOutput(*maker->second, output, symbols_);
+  return range.min >= 0 && range.max < size;
 }
 
 void FallibleSteps::NoteChecked(const CheckedIndex& op, int buffer) {

@@ -107,6 +107,34 @@ TEST(IndexErrorsTest, ChecksCostNoCopyOfAState) {
   EXPECT_EQ(summary.stats.update_copies, 0);
 }
 
+// A convolution and a layer with an adaptive pool between them, from 7 to 4 positions: its backward gathers rows whose
+// numbers an expression computes.
+struct PooledClassifier : torch::nn::Module {
+  PooledClassifier()
+      : convolution(register_module("convolution", torch::nn::Conv2d(2, 3, 3))),
+        head(register_module("head", torch::nn::Linear(3 * 4 * 4, 4))) {}
+  torch::Tensor forward(torch::Tensor images) {
+    return head(torch::adaptive_avg_pool2d(convolution(images), {4, 4}).flatten(1));
+  }
+  torch::nn::Conv2d convolution;
+  torch::nn::Linear head;
+};
+
+TEST(IndexErrorsTest, ComputedIndicesCostNoCopyOfAState) {
+  aot::CompileOptions options;
+  options.loss.function = [](const std::vector<torch::Tensor>& outputs, const std::vector<torch::Tensor>&) {
+    return outputs[0].square().sum();
+  };
+  options.optimizer = aot::OptimizerConfig{aot::SgdOptions{.lr = 0.1, .momentum = 0.9}, {}, {}, {}};
+  const torch::Tensor images = torch::rand({2, 2, 9, 9});
+  absl::StatusOr<Session> session =
+      SessionOf(aot::CompileModule([] { return std::make_shared<PooledClassifier>(); }, {images}, options));
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(Call(*session, "train_step", {images}).ok());
+  const PlanSummary summary = *session->Summary(*session->FindMethod("train_step"));
+  EXPECT_EQ(summary.stats.update_copies, 0);
+}
+
 using Function = torch::Tensor (*)(const torch::Tensor& x, const torch::Tensor& index);
 
 // A function of f32[3, 4] and an index that is rejected where LibTorch rejects it.
