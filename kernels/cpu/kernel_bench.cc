@@ -347,6 +347,13 @@ std::vector<OpCase> AllCases() {
   AddLinear("mlp/784x256", 32, 784, 256, cases);
   AddLinear("mlp/256x128", 32, 256, 128, cases);
   AddLinear("mlp/128x10", 32, 128, 10, cases);
+  AddLinear("vgg/4096x4096/1", 1, 4096, 4096, cases);
+  AddLinear("vgg/4096x4096/4", 4, 4096, 4096, cases);
+  AddLinear("few_rows/512x256/1", 1, 512, 256, cases);
+  AddLinear("few_rows/512x256/4", 4, 512, 256, cases);
+  AddLinear("few_rows/64x64/1", 1, 64, 64, cases);
+  AddLinear("few_rows/64x64/4", 4, 64, 64, cases);
+  AddLinear("few_rows/768x768/2", 2, 768, 768, cases);
   AddConvolution("cnn/1x16", 32, 1, 28, 16, 3, 1, cases);
   AddConvolution("cnn/16x32", 32, 16, 14, 32, 3, 1, cases);
   AddMaxPool("cnn/max_pool_28", 32, 16, 28, cases);

@@ -12,6 +12,7 @@
 #include "kernels/cpu/matmul/avx512_bf16_gemm.h"
 #include "kernels/cpu/matmul/avx512_gemm.h"
 #include "kernels/cpu/matmul/computed_operand.h"
+#include "kernels/cpu/matmul/few_rows.h"
 #include "kernels/cpu/matmul/matmul_epilogue.h"
 #include "kernels/cpu/matmul/matmul_geometry.h"
 #include "kernels/cpu/matmul/matmul_steps.h"
@@ -131,6 +132,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
 // Returns an AVX-512 kernel where it is faster, otherwise oneDNN's.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                            int threads) {
+  if (dtype == DType::kFloat32) {
+    if (std::unique_ptr<Kernel> kernel = MakeFewRowsProduct(geometry, addend, threads)) return kernel;
+  }
   if (dtype == DType::kFloat32 && IsFastAvx512Gemm(geometry)) {
     if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads)) return kernel;
   }
