@@ -24,6 +24,9 @@ namespace {
 constexpr int kPanelRows = 8;
 constexpr int kTileVectors = 3;
 constexpr int64_t kVector = 16;  // floats
+// With fewer terms, a tile's product takes less time than memory to answer: later tiles are prefetched in its place.
+constexpr int64_t kShortDepth = 64;
+constexpr int64_t kTilesAhead = 4;
 
 // A step of the chain with its pointers at a tile.
 struct TileStep {
@@ -41,6 +44,7 @@ struct Tile {
   const float* b = nullptr;
   int64_t b_row = 0;
   int64_t depth = 0;
+  int64_t ahead = 0;  // floats from the operands of the chain to those that are prefetched
   uint16_t mask = 0xffff;
   std::array<TileStep, kMaxChainSteps> steps;
 };
@@ -57,13 +61,14 @@ COTAN_TILE_TARGET void MakeTile(const Tile& tile) {
   const float* a = tile.a;
   const float* b = tile.b;
   int64_t k = 0;
-  // The operands of the chain are not in cache: they are prefetched a row at a time during the product.
+  // The operands of the chain, or of a later tile's, are not in cache: they are prefetched a row at a time during the
+  // product.
 #pragma GCC unroll 1
   for (int row = 0; row < kRows; ++row) {
     for (int s = 0; s < kSteps; ++s) {
       const float* input =
           tile.steps[static_cast<size_t>(s)].input + row * tile.steps[static_cast<size_t>(s)].input_row;
-      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(input + v * kVector, 1);
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(input + tile.ahead + v * kVector, 1);
     }
     const int64_t end = tile.depth * (row + 1) / kRows;
 #pragma GCC unroll 1
@@ -137,6 +142,7 @@ class UpdateKernel final : public Kernel {
     a_column_ = a.strides[1];
     tile_.b_row = b.strides[0];
     tile_.depth = depth_;
+    tile_.ahead = depth_ < kShortDepth ? kTilesAhead * kTileVectors * kVector : 0;
     for (size_t s = 0; s < chain_.size(); ++s) {
       tile_.steps[s].input_row = request.inputs[OpInput(chain_[s].input)].layout.strides[0];
       if (chain_[s].output < 0) continue;
