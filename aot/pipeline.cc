@@ -91,12 +91,12 @@ void AddBlockGraphs(const BlockTable& blocks, std::vector<Graph>& graphs) {
   for (int i = 0; i < blocks.num_blocks(); ++i) graphs.push_back(blocks.block(i).traced.graph);
 }
 
-// Takes a trace through the stages, to the artifact.
 // Returns how the target of a compilation stores tensors.
 LayoutPreferences LayoutPreferencesOf(const CompileOptions& options) {
   return {.half_kernels_channels_last = options.target == CompileTarget::kCuda};
 }
 
+// Takes a trace through the stages, to the artifact.
 absl::Status CompileMethod(OrderedTrace& trace, Compilation& compilation) {
   StageClock clock(trace.name, compilation.times);
   COTAN_ASSIGN_OR_RETURN(TracedMethod method, LowerMethod(trace.name, std::move(trace.traced), compilation));

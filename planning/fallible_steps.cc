@@ -3,6 +3,7 @@
 #include "planning/fallible_steps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "planning/index_ops.h"
@@ -20,8 +21,6 @@ FallibleSteps::FallibleSteps(const serialization::Method& method, absl::Span<con
   for (const Op& op : method.ops()) {
     const bool has_indices = op.has_max_pool() || op.linear_algebra().function() == serialization::LinearAlgebra::LU;
     if (has_indices && op.outputs_size() > 1) computed_indices_.insert(op.outputs(1));
-    if (!op.has_expr() && !op.has_view()) continue;
-    for (const uint32_t output : op.outputs()) makers_.emplace(output, &op);
   }
 }
 
@@ -51,7 +50,8 @@ bool FallibleSteps::CollectiveMayFail(const Collective& op) {
   return true;
 }
 
-bool FallibleSteps::IsKnownInRange(uint32_t index, int64_t size) const {
+bool FallibleSteps::IsKnownInRange(uint32_t index, int64_t size) {
+  if (makers_.empty()) FindMakers();
   auto maker = makers_.find(index);
   while (maker != makers_.end() && maker->second->has_view()) {
     index = maker->second->inputs(0);
@@ -62,6 +62,13 @@ bool FallibleSteps::IsKnownInRange(uint32_t index, int64_t size) const {
   const auto output = static_cast<int>(std::find(outputs.begin(), outputs.end(), index) - outputs.begin());
   const IndexRange range = RangeOfOutput(*maker->second, output, symbols_);
   return range.min >= 0 && range.max < size;
+}
+
+void FallibleSteps::FindMakers() {
+  for (const Op& op : method_.ops()) {
+    if (!op.has_expr() && !op.has_view()) continue;
+    for (const uint32_t output : op.outputs()) makers_.emplace(output, &op);
+  }
 }
 
 void FallibleSteps::NoteChecked(const CheckedIndex& op, int buffer) {

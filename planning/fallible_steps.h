@@ -29,13 +29,14 @@ class FallibleSteps {
 
  private:
   bool CollectiveMayFail(const serialization::Collective& op);
-  bool IsKnownInRange(uint32_t index, int64_t size) const;
+  bool IsKnownInRange(uint32_t index, int64_t size);
+  void FindMakers();
   void NoteChecked(const serialization::CheckedIndex& op, int buffer);
 
   const serialization::Method& method_;
   const absl::Span<const int64_t> symbols_;
   absl::flat_hash_set<uint32_t> computed_indices_;                  // values that max_pool or LU computes
-  absl::flat_hash_map<uint32_t, const serialization::Op*> makers_;  // of the values of expressions and views
+  absl::flat_hash_map<uint32_t, const serialization::Op*> makers_;  // of expressions and views; filled when needed
   absl::flat_hash_map<int, int64_t> checked_;                       // buffers of numbers in [0, size)
   absl::flat_hash_set<std::pair<uint32_t, int64_t>> passed_;        // index value, size
   bool exchanges_ = false;                                          // collectives were started since the last WAIT

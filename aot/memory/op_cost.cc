@@ -44,6 +44,7 @@ double AdditionsOf(serialization::ScalarFn fn) {
 
 double Elements(const Operand& operand) { return static_cast<double>(NumElements(operand.geometry.layout.sizes)); }
 
+// Returns the taps of all windows.
 double TapsOf(const serialization::Pool& pool, const Operand& windows) {
   double taps = Elements(windows);
   for (const int64_t size : pool.kernel()) taps *= static_cast<double>(size);

@@ -216,14 +216,6 @@ class Avx512Bf16Gemm final : public Kernel {
   int64_t left_pairs_ = 0;
 };
 
-// Returns the geometry with strides in the form that this file expects.
-MatmulGeometry WithUnitStrides(MatmulGeometry g) {
-  g.a = NormalizeUnitStrides(g.m, g.k, g.a);
-  g.b = NormalizeUnitStrides(g.k, g.n, g.b);
-  g.c = NormalizeUnitStrides(g.m, g.n, g.c);
-  return g;
-}
-
 bool IsForSmallBatches(const MatmulGeometry& g) {
   if (g.batch.empty() || g.m < kMinRows || g.k % 2 != 0 || g.c.column != 1) return false;
   return g.k / 2 * (RoundUp(g.n, kVector) + RoundUp(g.m, kVector)) * 4 <= kMaxPackedBytes;

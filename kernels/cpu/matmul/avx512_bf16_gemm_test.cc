@@ -11,6 +11,7 @@
 #include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "kernels/api/device.h"
+#include "kernels/cpu/matmul/product_cases.h"
 #include "testing/tolerance.h"
 
 namespace cotan::cpu {
@@ -35,13 +36,7 @@ Bf16Product MakeBf16Product(int64_t batch, int64_t m, int64_t k, int64_t n, bool
                             std::mt19937_64& random) {
   Bf16Product p;
   MatmulGeometry& g = p.geometry;
-  g.m = m;
-  g.k = k;
-  g.n = n;
-  g.a = a_columns ? MatrixStrides{1, m + gap} : MatrixStrides{k + gap, 1};
-  g.b = b_columns ? MatrixStrides{1, k + gap} : MatrixStrides{n + gap, 1};
-  g.c = {n + gap, 1};
-  g.batch.push_back({batch, (m + gap) * (k + gap), (k + gap) * (n + gap), m * (n + gap)});
+  g = MakeProductGeometry(batch, m, k, n, a_columns, b_columns, gap);
   p.a = RandomBf16(batch * g.batch[0].a, random);
   p.b = RandomBf16(batch * g.batch[0].b, random);
   p.c = RandomBf16(batch * g.batch[0].c, random);

@@ -253,14 +253,6 @@ double EstimateCycles(const MatmulGeometry& g, bool is_transposed) {
   return cycles(g.n, g.k, g.m, (g.a.row == 1 ? 0 : g.k * g.m) + g.m * g.n);
 }
 
-// Returns the geometry with the strides that this file expects.
-MatmulGeometry WithUnitStrides(MatmulGeometry g) {
-  g.a = NormalizeUnitStrides(g.m, g.k, g.a);
-  g.b = NormalizeUnitStrides(g.k, g.n, g.b);
-  g.c = NormalizeUnitStrides(g.m, g.n, g.c);
-  return g;
-}
-
 bool IsFasterTransposed(const MatmulGeometry& g) { return EstimateCycles(g, true) < 0.9 * EstimateCycles(g, false); }
 
 class Avx512Gemm final : public Kernel {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <utility>
 
 #include "base/rounding.h"
 #include "kernels/cpu/simd/avx512_lanes.h"
@@ -204,13 +203,6 @@ class FewRows final : public Kernel {
   int64_t chunk_;  // columns
   AddFn add_;
 };
-
-MatmulGeometry WithUnitStrides(MatmulGeometry g) {
-  g.a = NormalizeUnitStrides(g.m, g.k, g.a);
-  g.b = NormalizeUnitStrides(g.k, g.n, g.b);
-  g.c = NormalizeUnitStrides(g.m, g.n, g.c);
-  return g;
-}
 
 bool Qualifies(const MatmulGeometry& g) {
   if (!g.batch.empty() || g.m > kMaxRows || g.c.column != 1) return false;

@@ -74,6 +74,13 @@ MatrixStrides NormalizeUnitStrides(int64_t rows, int64_t columns, MatrixStrides 
   return strides;
 }
 
+MatmulGeometry WithUnitStrides(MatmulGeometry g) {
+  g.a = NormalizeUnitStrides(g.m, g.k, g.a);
+  g.b = NormalizeUnitStrides(g.k, g.n, g.b);
+  g.c = NormalizeUnitStrides(g.m, g.n, g.c);
+  return g;
+}
+
 MatmulGeometry TransposedProduct(const MatmulGeometry& geometry) {
   MatmulGeometry result = geometry;
   std::swap(result.m, result.n);

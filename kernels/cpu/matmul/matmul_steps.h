@@ -33,6 +33,9 @@ struct ProductMaker {
 // dense matrix.
 MatrixStrides NormalizeUnitStrides(int64_t rows, int64_t columns, MatrixStrides strides);
 
+// Returns the geometry with the strides of its matrices in that form.
+MatmulGeometry WithUnitStrides(MatmulGeometry geometry);
+
 // Returns the geometry of c^T = b^T a^T.
 MatmulGeometry TransposedProduct(const MatmulGeometry& geometry);
 

@@ -21,18 +21,25 @@ std::vector<float> Random(int64_t count, std::mt19937_64& random) {
 
 }  // namespace
 
-ProductCase MakeProductCase(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns, int64_t gap,
-                            std::mt19937_64& random) {
-  ProductCase p;
-  MatmulGeometry& g = p.geometry;
+MatmulGeometry MakeProductGeometry(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns,
+                                   int64_t gap) {
+  MatmulGeometry g;
   g.m = m;
   g.k = k;
   g.n = n;
   g.a = a_columns ? MatrixStrides{1, m + gap} : MatrixStrides{k + gap, 1};
   g.b = b_columns ? MatrixStrides{1, k + gap} : MatrixStrides{n + gap, 1};
   g.c = {n + gap, 1};
-  const BatchLoop loop = {batch, (m + gap) * (k + gap), (k + gap) * (n + gap), m * (n + gap)};
-  if (batch > 1) g.batch.push_back(loop);
+  g.batch.push_back({batch, (m + gap) * (k + gap), (k + gap) * (n + gap), m * (n + gap)});
+  return g;
+}
+
+ProductCase MakeProductCase(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns, int64_t gap,
+                            std::mt19937_64& random) {
+  ProductCase p;
+  p.geometry = MakeProductGeometry(batch, m, k, n, a_columns, b_columns, gap);
+  const BatchLoop loop = p.geometry.batch[0];
+  if (batch == 1) p.geometry.batch.clear();
   p.a = Random(batch * loop.a, random);
   p.b = Random(batch * loop.b, random);
   p.c = Random(batch * loop.c, random);

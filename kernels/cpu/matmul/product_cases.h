@@ -16,12 +16,17 @@
 
 namespace cotan::cpu {
 
+// Returns the geometry of `batch` products with `gap` unused elements after each row of a matrix, or column if stored
+// by columns; with one batch loop, whatever its size.
+MatmulGeometry MakeProductGeometry(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns,
+                                   int64_t gap);
+
 struct ProductCase {
   MatmulGeometry geometry;
   std::vector<float> a, b, bias, c;
 };
 
-// Makes matrices with `gap` unused elements after each row, or column if stored by columns.
+// Makes matrices of MakeProductGeometry(), without a loop if there is one product.
 ProductCase MakeProductCase(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns, int64_t gap,
                             std::mt19937_64& random);
 

@@ -84,6 +84,7 @@ struct At {
   int32_t* index;
 };
 
+// ForEachTap() cannot call what is compiled for other instructions than itself.
 template <typename S, int kVectors>
 COTAN_LANES_INLINE void MaxOfWindow(const PoolGeometry& g, const Lanes<kVectors>& lanes, const At<S>& at) {
   const auto& axes = g.axes;
@@ -107,37 +108,37 @@ COTAN_LANES_INLINE void MaxOfWindow(const PoolGeometry& g, const Lanes<kVectors>
   maxima.Store(lanes, at.output, at.index);
 }
 
-template <typename S, int kVectors, int kSide>
-COTAN_LANES_INLINE void MaxOfSquare(const WholeWindow& window, const Lanes<kVectors>& lanes, const At<S>& at) {
+// Computes a whole window of 2 x 2 taps.
+template <typename S, int kVectors>
+COTAN_LANES_INLINE void MaxOfFour(const WholeWindow& window, const Lanes<kVectors>& lanes, const At<S>& at) {
   WindowMaxima<S, kVectors> maxima(window.position);
-#pragma GCC unroll 3
-  for (int r = 0; r < kSide; ++r) {
-#pragma GCC unroll 3
-    for (int c = 0; c < kSide; ++c) {
-      maxima.Add(lanes, window.position + r * window.position_row + c * window.position_column,
-                 at.input + window.offset + r * window.row + c * window.column);
-    }
+#pragma GCC unroll 4
+  for (int tap = 0; tap < 4; ++tap) {
+    const int64_t row = tap / 2;
+    const int64_t column = tap % 2;
+    maxima.Add(lanes, window.position + row * window.position_row + column * window.position_column,
+               at.input + window.offset + row * window.row + column * window.column);
   }
   maxima.Store(lanes, at.output, at.index);
 }
 
-// Computes a row. kSide is that of square windows, if they are whole along their height and worth code of their own, or
-// 0: for 2x2, a window takes half the time without the loops over its taps; for 3x3, it takes 1.1 times as long.
-template <typename S, int kSide>
-COTAN_LANES_TARGET void MaxRowOfSide(const PoolGeometry& g, At<S> at) {
+// Computes a row. `kAreFours`: its windows are of 2 x 2 taps, and whole along their height. They take half the time
+// without the loops over taps; windows of 3 x 3 taps would take 1.1 times as long.
+template <typename S, bool kAreFours>
+COTAN_LANES_TARGET void MaxRowOfVectors(const PoolGeometry& g, At<S> at) {
   using Group = Lanes<kGroup>;
   for (at.w = 0; at.w < g.axes[2].output; ++at.w) {
-    const bool is_square = kSide != 0 && IsWhole(g.axes[2], at.w);
-    const WholeWindow window = is_square ? WholeWindowAt(g.axes, at.d, at.h, at.w) : WholeWindow{};
+    const bool is_four = kAreFours && IsWhole(g.axes[2], at.w);
+    const WholeWindow window = is_four ? WholeWindowAt(g.axes, at.d, at.h, at.w) : WholeWindow{};
     int64_t lane = 0;
     for (; lane + Group::kCount <= g.lanes.size; lane += Group::kCount) {
       const Group lanes(lane, 0xffff);
-      is_square ? MaxOfSquare<S, kGroup, kSide>(window, lanes, at) : MaxOfWindow<S, kGroup>(g, lanes, at);
+      is_four ? MaxOfFour<S, kGroup>(window, lanes, at) : MaxOfWindow<S, kGroup>(g, lanes, at);
     }
     for (; lane < g.lanes.size; lane += kVectorLanes) {
       const int64_t rest = g.lanes.size - lane;
       const Lanes<1> lanes(lane, static_cast<__mmask16>(rest >= kVectorLanes ? 0xffff : (1 << rest) - 1));
-      is_square ? MaxOfSquare<S, 1, kSide>(window, lanes, at) : MaxOfWindow<S, 1>(g, lanes, at);
+      is_four ? MaxOfFour<S, 1>(window, lanes, at) : MaxOfWindow<S, 1>(g, lanes, at);
     }
     at.output += g.axes[2].output_stride;
     if (at.index != nullptr) at.index += g.axes[2].index_stride;
@@ -145,19 +146,17 @@ COTAN_LANES_TARGET void MaxRowOfSide(const PoolGeometry& g, At<S> at) {
 }
 
 template <typename S>
-void MaxRowOfVectors(const PoolGeometry& g, int64_t d, int64_t h, const S* input, S* output, int32_t* index) {
+void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, const S* input, S* output, int32_t* index) {
   const At<S> at = {.d = d, .h = h, .w = 0, .input = input, .output = output, .index = index};
-  if (IsWhole(g.axes[1], h) && SquareSide(g) == 2) return MaxRowOfSide<S, 2>(g, at);
-  MaxRowOfSide<S, 0>(g, at);
+  if (IsWhole(g.axes[1], h) && SquareSide(g) == 2) return MaxRowOfVectors<S, true>(g, at);
+  MaxRowOfVectors<S, false>(g, at);
 }
 
 }  // namespace
 
 template <typename S>
 MaxRowFunction<S> Avx512MaxRow() {
-  const bool has_all =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  return has_all ? MaxRowOfVectors<S> : nullptr;
+  return HasAvx512Lanes() ? MaxRow<S> : nullptr;
 }
 
 #else

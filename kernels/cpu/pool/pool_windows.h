@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "absl/base/casts.h"
+#include "base/half.h"
 #include "kernels/cpu/pool/pool_geometry.h"
 #include "kernels/cpu/simd/avx512_lanes.h"
 #include "kernels/cpu/simd/gemm_core.h"
@@ -77,7 +78,7 @@ using PoolValue = typename PoolValueOf<S>::Type;
 template <typename S>
 [[gnu::always_inline]] inline PoolValue<S> ToValue(S element) {
   if constexpr (std::is_same_v<S, BFloat16>) {
-    return absl::bit_cast<float>(static_cast<uint32_t>(element.bits) << 16);
+    return BFloat16ToFloat(element.bits);
   } else {
     return element;
   }
