@@ -212,9 +212,14 @@ class SumKernel final : public Kernel {
   int threads_;
 };
 
+// AMX multiplies pairs of bf16 at eight times the rate of f32 or more, which outweighs Winograd's fewer products.
+bool HasWinograd(const Problem& problem) {
+  return IsWinogradWorthwhile(problem) && (problem.dtype == DType::kFloat32 || !onednn::HasAmx());
+}
+
 // Returns a kernel of this project if one is faster than a convolution of oneDNN for `problem`, or null.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeOwn(const Problem& problem, int threads) {
-  std::unique_ptr<Kernel> kernel = MakeWinograd(problem, threads);
+  std::unique_ptr<Kernel> kernel = HasWinograd(problem) ? MakeWinograd(problem, threads) : nullptr;
   if (kernel == nullptr) kernel = MakeDepthwiseWeightGradient(problem, threads);
   if (kernel == nullptr) kernel = MakeFewChannelsDataGradient(problem, threads);
   if (kernel != nullptr) return kernel;
@@ -463,12 +468,12 @@ class Builder {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-// Returns true if the op must be computed in f32: oneDNN adds a bias to the forward product only, and
-// MakeBiasKernel() supports f32 and f64 only.
+// Returns true if the op must be computed in f32: oneDNN and Winograd's algorithm add a bias to the forward product
+// only, and MakeBiasKernel() supports f32 and f64 only.
 bool NeedsWidening(const Problem& problem) {
   if (problem.dtype == DType::kFloat32) return false;
   const bool adds_bias = problem.bias && (problem.IsSumEmpty() || problem.product != Product::kForward);
-  return adds_bias || !onednn::HasFast(problem.dtype);
+  return adds_bias || !(onednn::HasFast(problem.dtype) || HasWinograd(problem));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProblem(const KernelRequest& request) {

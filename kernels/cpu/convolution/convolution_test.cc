@@ -189,7 +189,8 @@ TEST(ConvolutionTest, HasTheSameBitsWhileItsTeamIsSuspended) {
 // 3 x 3 kernels with enough channels and pixels for Winograd's algorithm: odd sides, so that tiles are cut, all
 // paddings, channels that do not fill a vector or a panel, dilations that do not divide the sides. Those with more
 // channels than tiles transform weights panel by panel: more channels than a panel has rows, than a worker computes at
-// a time, and more tiles than are summed at once.
+// a time, and more tiles than are summed at once. The last ones have 32 channels on both sides, and more tiles of 4 x 4
+// than channels, for bf16.
 TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddingsAndDilations) {
   struct Geometry {
     DimVector input;
@@ -207,7 +208,9 @@ TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddingsAndDilations) {
       {{2, 20, 15, 16}, 16, {1, 3}, {2, 3}, true},  {{1, 70, 7, 8}, 150, {1, 1}, {1, 1}, false},
       {{2, 140, 6, 7}, 67, {1, 0}, {1, 1}, false},  {{3, 96, 9, 10}, 130, {2, 1}, {2, 1}, false},
       {{1, 135, 4, 8}, 40, {1, 1}, {1, 1}, true},   {{5, 170, 8, 8}, 172, {1, 1}, {1, 1}, false},
-      {{2, 65, 14, 15}, 72, {1, 1}, {1, 1}, false},
+      {{2, 65, 14, 15}, 72, {1, 1}, {1, 1}, false}, {{2, 36, 19, 18}, 40, {1, 2}, {1, 1}, false},
+      {{2, 33, 31, 30}, 34, {2, 2}, {2, 2}, false}, {{3, 32, 15, 16}, 35, {2, 0}, {1, 1}, true},
+      {{2, 50, 11, 12}, 32, {5, 1}, {1, 1}, false},
   };
   std::mt19937_64 random(TestSeed());
   for (const Geometry& geometry : geometries) {

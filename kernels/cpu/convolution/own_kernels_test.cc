@@ -68,12 +68,25 @@ TEST(OwnKernelsTest, WinogradTakesDenseKernelsOfThreeWithWholeTiles) {
     ConvolutionProblem strided = Problem(product, 2, 16, 14, 16, 3);
     strided.stride = {1, 2};
     EXPECT_EQ(MakeWinograd(strided, 1), nullptr);
-    ConvolutionProblem half = Problem(product, 2, 16, 14, 16, 3);
-    half.dtype = DType::kBFloat16;
-    EXPECT_EQ(MakeWinograd(half, 1), nullptr);
-    half = Problem(product, 2, 64, 14, 64, 3);
-    half.dtype = DType::kBFloat16;
-    EXPECT_EQ(MakeWinograd(half, 1) != nullptr, is_of_weights && HasAvx512());
+  }
+}
+
+TEST(OwnKernelsTest, WinogradTakesBFloat16WithMostPixelsOfLargerTiles) {
+  for (const ConvolutionProduct product : kProducts) {
+    const bool is_of_weights = product == ConvolutionProduct::kBackwardWeights;
+    const auto takes = [&](int64_t batch, int64_t channels, int64_t side) {
+      ConvolutionProblem half = Problem(product, batch, channels, side, 32, 3);
+      half.dtype = DType::kBFloat16;
+      return MakeWinograd(half, 1) != nullptr;
+    };
+    EXPECT_EQ(takes(2, 32, 14), HasAvx512());
+    EXPECT_EQ(takes(2, 16, 14), is_of_weights && HasAvx512()) << "16 channels";
+    EXPECT_FALSE(takes(2, 15, 14)) << "15 channels";
+    EXPECT_EQ(takes(2, 32, 7), HasAvx512()) << "98 pixels in 8 tiles";
+    EXPECT_EQ(takes(1, 32, 7), is_of_weights && HasAvx512()) << "49 pixels in 4 tiles, which are computed as 8";
+    EXPECT_EQ(takes(2, 32, 6), is_of_weights && HasAvx512()) << "72 pixels in 8 tiles";
+    EXPECT_EQ(takes(1, 32, 5), is_of_weights && HasAvx512()) << "25 pixels in 4 tiles";
+    EXPECT_FALSE(takes(8, 32, 2)) << "4 pixels in each tile";
   }
 }
 

@@ -16,9 +16,11 @@ namespace winograd {
 namespace {
 
 constexpr int64_t kMinChannels = 16;
-// oneDNN's gradients of weights in bf16 reach half of the rate of its products, which is that of f32.
-constexpr int64_t kMinChannelsOfBFloat16 = 64;
+constexpr int64_t kMinChannelsOfHalves = 32;    // of products in bf16
 constexpr int64_t kMinWeightGradientTiles = 4;  // fewer were not measured
+// Output pixels in each tile of 4 x 4, on average.
+constexpr int64_t kMinPixelsOfHalves = 12;
+constexpr int64_t kMinPixelsOfHalfGradients = 6;
 // Transformed floats of a block of tiles, which stay in the second-level cache; a weight gradient reads its sums again
 // for each block. A block of few tiles would read the weights or sums too often.
 constexpr int64_t kBlockFloats = 64 * 1024;
@@ -27,7 +29,9 @@ constexpr int64_t kMinBlockTiles = 32;
 constexpr int64_t kMinGradientTiles = 64;
 constexpr int64_t kTransformGrain = 16;  // tiles of a chunk of a transform
 
-// kForward or kBackwardData. The transformed weights are shared, the tiles of a block are a worker's own.
+// kForward or kBackwardData. The transformed weights are shared, the tiles of a block are a worker's own. E is the type
+// of all operands, float or BFloat16.
+template <typename E>
 class WinogradProduct final : public Kernel {
  public:
   WinogradProduct(const TileGrid& grid, const Weights& weights, bool has_bias, int threads)
@@ -44,7 +48,7 @@ class WinogradProduct final : public Kernel {
   }
 
   absl::Status Run(const KernelArgs& args) override {
-    const auto* weights = static_cast<const float*>(args.inputs[1]);
+    const auto* weights = static_cast<const E*>(args.inputs[1]);
     auto* const panels = static_cast<float*>(args.scratch);
     ParallelFor(threads_, panels_.tiles, kLanes, [&](int64_t begin, int64_t end) {
       ForEachKernels(weights_, begin, end - begin, 0, panels_.groups * kPanel, [&](int64_t row, int64_t channel) {
@@ -58,24 +62,26 @@ class WinogradProduct final : public Kernel {
   }
 
  private:
+  using Side = SideOf<E>;
+
   static int64_t BlockTiles(const TileGrid& grid) {
-    const int64_t each = kElements * (grid.input.channels + grid.output.channels);
+    const int64_t each = Transformed<Side>::kElements * (grid.input.channels + grid.output.channels);
     return RoundUp(std::min(std::max(kBlockFloats / each, kMinBlockTiles), grid.Count()), kTileRows);
   }
 
   int64_t WorkerFloats() const { return inputs_.Floats() + outputs_.Floats(); }
 
   void RunBlock(const KernelArgs& args, int64_t begin, int64_t end, float* scratch) const {
-    const auto* from = static_cast<const float*>(args.inputs[0]);
-    const auto* bias = has_bias_ ? static_cast<const float*>(args.inputs[2]) : nullptr;
-    auto* to = static_cast<float*>(args.outputs[0]);
+    const auto* from = static_cast<const E*>(args.inputs[0]);
+    const auto* bias = has_bias_ ? static_cast<const E*>(args.inputs[2]) : nullptr;
+    auto* to = static_cast<E*>(args.outputs[0]);
     const auto* panels = static_cast<const float*>(args.scratch);
     float* const products = scratch + inputs_.Floats();
-    TileCursor input(grid_, begin);
+    TileCursor<Side> input(grid_, begin);
     for (int64_t t = 0; t < end - begin; ++t, input.Advance()) {
       InputTile(from, grid_.input.channels, input.InputPixels(), inputs_, scratch + t * kLanes);
     }
-    for (int64_t e = 0; e < kElements; ++e) {
+    for (int64_t e = 0; e < Transformed<Side>::kElements; ++e) {
       const LeftBlocks left = {scratch + e * inputs_.ElementFloats(), inputs_.GroupFloats(), inputs_.groups, kLanes};
       for (int64_t panel = 0; panel < panels_.groups; ++panel) {
         MultiplyTiles(left, end - begin, panels + e * panels_.ElementFloats() + panel * panels_.GroupFloats(),
@@ -83,7 +89,7 @@ class WinogradProduct final : public Kernel {
                       products + e * outputs_.ElementFloats() + panel * outputs_.GroupFloats());
       }
     }
-    TileCursor output(grid_, begin);
+    TileCursor<Side> output(grid_, begin);
     for (int64_t t = 0; t < end - begin; ++t, output.Advance()) {
       OutputTile(products, outputs_, t, output.OutputPixels(), grid_.output.channels, bias, to);
     }
@@ -94,13 +100,13 @@ class WinogradProduct final : public Kernel {
   bool has_bias_;
   int threads_;
   int64_t block_tiles_;
-  Transformed panels_;  // the weights: a row for each channel of the input
-  Transformed inputs_;
-  Transformed outputs_;
+  Transformed<Side> panels_;  // the weights: a row for each channel of the input
+  Transformed<Side> inputs_;
+  Transformed<Side> outputs_;
 };
 
-// kBackwardWeights: for each block of tiles, the 16 products of transformed inputs and gradients are added to 16
-// matrices, [from channels, to channels] each. E is the type of all operands, float or BFloat16.
+// kBackwardWeights: for each block of tiles, the products of transformed inputs and gradients are added to as many
+// matrices, [from channels, to channels] each.
 template <typename E>
 class WinogradWeightGradient final : public Kernel {
  public:
@@ -123,7 +129,7 @@ class WinogradWeightGradient final : public Kernel {
       float* const inputs = sums + panels_.Floats();
       float* const gradients = inputs + inputs_.Floats();
       Transform(args, begin, end, inputs, gradients);
-      ParallelFor(threads_, kElements, 1, [&](int64_t element, int64_t) {
+      ParallelFor(threads_, Transformed<Side>::kElements, 1, [&](int64_t element, int64_t) {
         AddElement(inputs + element * inputs_.ElementFloats(), gradients + element * gradients_.ElementFloats(),
                    end - begin, begin > 0, sums + element * panels_.ElementFloats());
       });
@@ -137,8 +143,10 @@ class WinogradWeightGradient final : public Kernel {
   }
 
  private:
+  using Side = SideOf<E>;
+
   static int64_t BlockTiles(const TileGrid& grid) {
-    const int64_t each = kElements * (grid.input.channels + grid.output.channels);
+    const int64_t each = Transformed<Side>::kElements * (grid.input.channels + grid.output.channels);
     return std::min(std::max(kGradientFloats / each, kMinGradientTiles), grid.Count());
   }
 
@@ -146,7 +154,7 @@ class WinogradWeightGradient final : public Kernel {
     const auto* source = static_cast<const E*>(args.inputs[0]);
     const auto* destination = static_cast<const E*>(args.inputs[1]);
     ParallelFor(threads_, end - begin, kTransformGrain, [&](int64_t first, int64_t last) {
-      TileCursor at(grid_, begin + first);
+      TileCursor<Side> at(grid_, begin + first);
       for (int64_t t = first; t < last; ++t, at.Advance()) {
         InputTile(source, grid_.input.channels, at.InputPixels(), inputs_, inputs + t * kLanes);
         GradientTile(destination, grid_.output.channels, at.OutputPixels(), gradients_, t, gradients);
@@ -168,25 +176,14 @@ class WinogradWeightGradient final : public Kernel {
   Weights weights_;
   int threads_;
   int64_t block_tiles_;
-  Transformed panels_;
-  Transformed inputs_;
-  Transformed gradients_;
+  Transformed<Side> panels_;
+  Transformed<Side> inputs_;
+  Transformed<Side> gradients_;
 };
 
-bool Qualifies(const ConvolutionProblem& p) {
-  const DimVector& weights = p.weights.layout.sizes;
-  if (p.stride.size() != 2 || p.groups != 1) return false;
-  if (weights[2] != 3 || weights[3] != 3 || !AllAre(p.stride, 1)) return false;
-  if (p.dtype == DType::kBFloat16) {
-    return p.product == ConvolutionProduct::kBackwardWeights &&
-           std::min(weights[0], weights[1]) >= kMinChannelsOfBFloat16;
-  }
-  return p.dtype == DType::kFloat32 && std::min(weights[0], weights[1]) >= kMinChannels;
-}
-
-// Returns the tiles of the product. The gradient of data is the product of the gradient of the output with the
-// kernels in reverse order, with a padding of 2 * dilation - padding, which may be negative.
-TileGrid GridOf(const ConvolutionProblem& p) {
+// Returns the tiles of the product, of `side` x `side` pixels. The gradient of data is the product of the gradient of
+// the output with the kernels in reverse order, with a padding of 2 * dilation - padding, which may be negative.
+TileGrid GridOf(const ConvolutionProblem& p, int64_t side) {
   const Images source = ImagesOf(p.source.layout);
   const Images destination = ImagesOf(p.destination.layout);
   const int64_t rows = p.dilation[0] + 1;
@@ -194,23 +191,35 @@ TileGrid GridOf(const ConvolutionProblem& p) {
   if (p.product == ConvolutionProduct::kBackwardData) {
     return {destination,
             source,
-            {source.rows, 2 * rows - p.padding_before[0], rows},
-            {source.columns, 2 * columns - p.padding_before[1], columns}};
+            {side, source.rows, 2 * rows - p.padding_before[0], rows},
+            {side, source.columns, 2 * columns - p.padding_before[1], columns}};
   }
   return {source,
           destination,
-          {destination.rows, p.padding_before[0], rows},
-          {destination.columns, p.padding_before[1], columns}};
+          {side, destination.rows, p.padding_before[0], rows},
+          {side, destination.columns, p.padding_before[1], columns}};
 }
 
-// A tile takes 16 multiplications for up to four pixels, a direct convolution nine for each pixel. Where many tiles are
-// cut, the latter needs fewer, or so few more that the transforms take longer (measured, docs/performance.md).
+int64_t OutputPixels(const TileGrid& grid) { return grid.output.count * grid.output.rows * grid.output.columns; }
+
+// Returns true if a convolution of f32 is faster so. A tile takes 16 multiplications for up to four pixels, a direct
+// convolution nine for each pixel. Where many tiles are cut, the latter needs fewer, or so few more that the transforms
+// take longer (measured, docs/performance.md).
 bool IsWorthwhile(const ConvolutionProblem& p, const TileGrid& grid) {
-  const int64_t pixels = grid.output.count * grid.output.rows * grid.output.columns;
+  const int64_t pixels = OutputPixels(grid);
   if (p.product == ConvolutionProduct::kBackwardWeights) {
     return grid.Count() >= kMinWeightGradientTiles && pixels >= 2 * grid.Count();
   }
   return 3 * pixels >= 8 * RoundUp(grid.Count(), kTileRows);
+}
+
+// The same for bf16: 36 multiplications for up to 16 pixels, while oneDNN's convolutions have up to twice the rate of
+// f32, its gradients of weights up to that of f32.
+bool IsWorthwhileForHalves(const ConvolutionProblem& p, const TileGrid& grid) {
+  const int64_t pixels = OutputPixels(grid);
+  if (p.product == ConvolutionProduct::kBackwardWeights) return pixels >= kMinPixelsOfHalfGradients * grid.Count();
+  return std::min(grid.input.channels, grid.output.channels) >= kMinChannelsOfHalves &&
+         pixels >= kMinPixelsOfHalves * RoundUp(grid.Count(), kTileRows);
 }
 
 Weights WeightsOf(const ConvolutionProblem& p) {
@@ -221,34 +230,42 @@ Weights WeightsOf(const ConvolutionProblem& p) {
   return {w.sizes[0], w.sizes[1], w.strides[0], w.strides[1], /*flips=*/false};
 }
 
+// E is the type of all operands, float or BFloat16.
+template <typename E>
 std::unique_ptr<Kernel> MakeQualified(const ConvolutionProblem& problem, int threads) {
-  const TileGrid grid = GridOf(problem);
-  if (!IsWorthwhile(problem, grid)) return nullptr;
+  const TileGrid grid = GridOf(problem, SideOf<E>::kOutputs);
   const Weights weights = WeightsOf(problem);
-  const bool has_bias = problem.bias && problem.product == ConvolutionProduct::kForward;
+  // Panels need scratch memory for the transformed tiles, in place of the transformed weights.
   if (problem.product == ConvolutionProduct::kBackwardWeights) {
-    // Panels need scratch memory for the transformed tiles, in place of the transformed weights.
-    if (grid.Count() * (weights.from_channels + weights.to_channels) < weights.from_channels * weights.to_channels) {
-      return MakePanelWeightGradient(grid, weights, problem.dtype, threads);
-    }
-    if (problem.dtype == DType::kBFloat16) {
-      return std::make_unique<WinogradWeightGradient<BFloat16>>(grid, weights, threads);
-    }
-    return std::make_unique<WinogradWeightGradient<float>>(grid, weights, threads);
+    if (grid.Count() < weights.from_channels) return MakePanelWeightGradient(grid, weights, problem.dtype, threads);
+    return std::make_unique<WinogradWeightGradient<E>>(grid, weights, threads);
   }
-  if (grid.Count() < weights.to_channels) return MakePanelProduct(grid, weights, has_bias, threads);
-  return std::make_unique<WinogradProduct>(grid, weights, has_bias, threads);
+  const bool has_bias = problem.bias && problem.product == ConvolutionProduct::kForward;
+  if (grid.Count() < weights.to_channels) return MakePanelProduct(grid, weights, has_bias, problem.dtype, threads);
+  return std::make_unique<WinogradProduct<E>>(grid, weights, has_bias, threads);
 }
 
 }  // namespace
 }  // namespace winograd
 
+bool IsWinogradWorthwhile(const ConvolutionProblem& p) {
+  if (!HasAvx512Lanes() || p.stride.size() != 2 || p.groups != 1 || !AllAre(p.stride, 1)) return false;
+  const DimVector& weights = p.weights.layout.sizes;
+  if (weights[2] != 3 || weights[3] != 3 || std::min(weights[0], weights[1]) < winograd::kMinChannels) return false;
+  if (p.dtype == DType::kFloat32) return winograd::IsWorthwhile(p, winograd::GridOf(p, winograd::Side2::kOutputs));
+  return p.dtype == DType::kBFloat16 &&
+         winograd::IsWorthwhileForHalves(p, winograd::GridOf(p, winograd::Side4::kOutputs));
+}
+
 std::unique_ptr<Kernel> MakeWinograd(const ConvolutionProblem& problem, int threads) {
-  if (!HasAvx512Lanes() || !winograd::Qualifies(problem)) return nullptr;
-  return winograd::MakeQualified(problem, threads);
+  if (!IsWinogradWorthwhile(problem)) return nullptr;
+  if (problem.dtype == DType::kFloat32) return winograd::MakeQualified<float>(problem, threads);
+  return winograd::MakeQualified<BFloat16>(problem, threads);
 }
 
 #else
+
+bool IsWinogradWorthwhile(const ConvolutionProblem& /*problem*/) { return false; }
 
 std::unique_ptr<Kernel> MakeWinograd(const ConvolutionProblem& /*problem*/, int /*threads*/) { return nullptr; }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Convolutions with 3 x 3 kernels by Winograd's minimal filtering F(2x2, 3x3): 16 multiplications for 2 x 2 output
-// pixels in place of 36. Larger tiles would need fewer, but round more; the errors of this one are those of a direct
-// convolution (docs/numerics.md).
+// Convolutions with 3 x 3 kernels by Winograd's minimal filtering. F(2x2, 3x3) takes 16 multiplications for 2 x 2
+// output pixels in place of 36; its errors are those of a direct convolution of f32. F(4x4, 3x3) takes 36 for 4 x 4
+// pixels in place of 144, but rounds more, so that it is for operands of bf16 only, which it computes in f32 and rounds
+// once (docs/numerics.md). Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_H_
 
@@ -13,11 +14,14 @@
 
 namespace cotan::cpu {
 
-// Returns the kernel of `problem`, or null if the processor lacks AVX-512 or the problem does not qualify. Those that
-// qualify are f32 in two dimensions with 3 x 3 kernels, no stride or groups, at least 16 channels on both sides, and so
-// many output pixels in each tile that the transforms pay (measured, docs/performance.md); and gradients of weights in
-// bf16 with at least 64 channels, which are computed in f32 and rounded once. A convolution with a
-// dilation of d is one without for each remainder of the pixels' positions by d.
+// Returns true if MakeWinograd() has a kernel for `problem`: the processor has AVX-512; operands are f32 or bf16 in two
+// dimensions, with 3 x 3 kernels, no stride or groups, and at least 16 channels on both sides; and there are so many
+// output pixels in each tile that the transforms pay (measured, docs/performance.md). A convolution with a dilation of
+// d is one without for each remainder of the pixels' positions by d. Where the processor has AMX, oneDNN's convolutions
+// of bf16 need less time.
+bool IsWinogradWorthwhile(const ConvolutionProblem& problem);
+
+// Returns the kernel of `problem`, or null if it is not worthwhile.
 //
 // Scratch memory holds the transformed weights and a block of tiles for each thread, or the transformed tiles of all
 // pixels if that is less.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Winograd's F(2x2, 3x3) for many channels and few pixels, whose transformed weights would exceed the caches: the
+// Winograd's algorithm for many channels and few pixels, whose transformed weights would exceed the caches: the
 // transformed tiles of all pixels stay in memory, and the weights are transformed panel by panel where they are
 // multiplied.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_PANELS_H_
@@ -16,10 +16,11 @@
 
 namespace cotan::cpu::winograd {
 
-// Returns the kernel of kForward or kBackwardData; the operands are those of MakeWinograd().
-std::unique_ptr<Kernel> MakePanelProduct(const TileGrid& grid, const Weights& weights, bool has_bias, int threads);
+// Returns the kernel of kForward or kBackwardData, of operands of f32 or bf16, which are those of MakeWinograd().
+std::unique_ptr<Kernel> MakePanelProduct(const TileGrid& grid, const Weights& weights, bool has_bias, DType dtype,
+                                         int threads);
 
-// Returns the kernel of kBackwardWeights, of operands of f32 or bf16.
+// Returns the kernel of kBackwardWeights.
 std::unique_ptr<Kernel> MakePanelWeightGradient(const TileGrid& grid, const Weights& weights, DType dtype, int threads);
 
 }  // namespace cotan::cpu::winograd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The steps of Winograd's F(2x2, 3x3) that its kernels share: tiles of images, their transforms from and to channels
+// The steps of Winograd's algorithm that its kernels share: tiles of images, their transforms from and to channels
 // last, the transforms of weights, and products of panels.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_TRANSFORMS_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_TRANSFORMS_H_
@@ -10,11 +10,17 @@
 #ifdef COTAN_WINOGRAD_TARGET
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/rounding.h"
 #include "kernels/cpu/convolution/convolution_problem.h"
 
 namespace cotan::cpu::winograd {
+
+// The side of a tile of a convolution whose operands are of E. Those of float have the tiles that round less; those of
+// BFloat16 are rounded to eight bits at the end (docs/numerics.md).
+template <typename E>
+using SideOf = std::conditional_t<std::is_same_v<E, float>, Side2, Side4>;
 
 // Returns the mask of the channels that remain from `channel` on.
 inline __mmask16 LanesFrom(int64_t channel, int64_t channels) {
@@ -37,25 +43,26 @@ inline Images ImagesOf(const StridedLayout& layout) {
   return {layout.sizes[0], layout.sizes[2], layout.sizes[3], layout.sizes[1]};
 }
 
-// A dimension of the output, in tiles of two pixels. With a dilation of d, the pixels whose indices are equal modulo d
-// are a convolution without dilation of their own: pixels of a tile are d apart, as are those of the input that it
+// A dimension of the output, in tiles of `side` pixels. With a dilation of d, the pixels whose indices are equal modulo
+// d are a convolution without dilation of their own: pixels of a tile are d apart, as are those of the input that it
 // reads.
 struct TileAxis {
+  int64_t side;
   int64_t padding;   // pixels of the input before the first one, may be negative
   int64_t dilation;  // 1 = dense
   int64_t tiles;
 
-  TileAxis(int64_t pixels, int64_t padding, int64_t dilation)
-      : padding(padding), dilation(dilation), tiles(dilation * CeilDiv(CeilDiv(pixels, dilation), 2)) {}
+  TileAxis(int64_t side, int64_t pixels, int64_t padding, int64_t dilation)
+      : side(side), padding(padding), dilation(dilation), tiles(dilation * CeilDiv(CeilDiv(pixels, dilation), side)) {}
   // Returns the first pixel of a tile. It is outside of the output if there are fewer pixels in its part than in
   // others.
   int64_t First(int64_t tile) const {
-    if (dilation == 1) return 2 * tile;  // without the division, which would be noticed with few channels
-    return tile % dilation + 2 * dilation * (tile / dilation);
+    if (dilation == 1) return side * tile;  // without the division, which would be noticed with few channels
+    return tile % dilation + side * dilation * (tile / dilation);
   }
 };
 
-// The tiles of 2 x 2 output pixels of all images, and the 4 x 4 input pixels of each.
+// The tiles of the output pixels of all images, and the input pixels of each.
 struct TileGrid {
   Images input;
   Images output;
@@ -71,23 +78,24 @@ struct Pixels {
   int64_t offset;
   int64_t row_step;
   int64_t column_step;
-  uint16_t inside = 0;  // a bit for each pixel
+  uint64_t inside = 0;  // a bit for each pixel
 
-  static constexpr uint16_t kAll = (1 << (kSide * kSide)) - 1;
+  static constexpr int kCount = kSide * kSide;
+  static constexpr uint64_t kAll = (uint64_t{1} << kCount) - 1;
 
   Pixels(const TileGrid& grid, const Images& images, int64_t image, int64_t row, int64_t column)
       : offset(images.Offset(image, row, column)),
         row_step(grid.rows.dilation * images.columns * images.channels),
         column_step(grid.columns.dilation * images.channels) {
-    const unsigned columns = Inside(column, grid.columns.dilation, images.columns);
-    const unsigned rows = Inside(row, grid.rows.dilation, images.rows);
-    for (int r = 0; r < kSide; ++r) inside |= static_cast<uint16_t>((rows >> r & 1) * columns << (r * kSide));
+    const uint64_t columns = Inside(column, grid.columns.dilation, images.columns);
+    const uint64_t rows = Inside(row, grid.rows.dilation, images.rows);
+    for (int r = 0; r < kSide; ++r) inside |= (rows >> r & 1) * columns << (r * kSide);
   }
 
   // Returns a bit for each of kSide positions from `first` on, `step` apart, that is in [0, size).
-  static unsigned Inside(int64_t first, int64_t step, int64_t size) {
-    unsigned bits = 0;
-    for (int i = 0; i < kSide; ++i, first += step) bits |= static_cast<unsigned>(first >= 0 && first < size) << i;
+  static uint64_t Inside(int64_t first, int64_t step, int64_t size) {
+    uint64_t bits = 0;
+    for (int i = 0; i < kSide; ++i, first += step) bits |= static_cast<uint64_t>(first >= 0 && first < size) << i;
     return bits;
   }
   bool Has(int pixel) const { return (inside >> pixel & 1) != 0; }
@@ -96,6 +104,7 @@ struct Pixels {
 };
 
 // A position in the tiles of a grid, in their order.
+template <typename Side>
 class TileCursor {
  public:
   TileCursor(const TileGrid& grid, int64_t tile) : grid_(grid) {
@@ -113,11 +122,11 @@ class TileCursor {
     ++image_;
   }
 
-  Pixels<4> InputPixels() const {
+  Pixels<Side::kElements> InputPixels() const {
     return {grid_, grid_.input, image_, grid_.rows.First(row_) - grid_.rows.padding,
             grid_.columns.First(column_) - grid_.columns.padding};
   }
-  Pixels<2> OutputPixels() const {
+  Pixels<Side::kOutputs> OutputPixels() const {
     return {grid_, grid_.output, image_, grid_.rows.First(row_), grid_.columns.First(column_)};
   }
 
@@ -128,9 +137,12 @@ class TileCursor {
   int64_t column_;
 };
 
-// Transformed tiles [kElements][groups of `width` channels][tiles][width]. Elements are one cache line more than that
-// apart, so that the 16 of a tile are in different sets of the first-level cache.
+// Transformed tiles [elements][groups of `width` channels][tiles][width]. Elements are one cache line more than that
+// apart, so that those of a tile are in different sets of the first-level cache.
+template <typename Side>
 struct Transformed {
+  static constexpr int kElements = Side::kElements * Side::kElements;
+
   int64_t tiles;
   int64_t width;
   int64_t groups;
@@ -145,65 +157,78 @@ struct Transformed {
   }
 };
 
+// Stores the elements of a transformed tile of 16 channels.
+template <typename Side>
+COTAN_WINOGRAD_INLINE void StoreElements(const __m512 (&elements)[Transformed<Side>::kElements], int64_t step,
+                                         float* to) {
+#pragma GCC unroll 36
+  for (int i = 0; i < Transformed<Side>::kElements; ++i) _mm512_store_ps(to + i * step, elements[i]);
+}
+
+// The inverse of StoreElements().
+template <typename Side>
+COTAN_WINOGRAD_INLINE void LoadElements(const float* from, int64_t step,
+                                        __m512 (&elements)[Transformed<Side>::kElements]) {
+#pragma GCC unroll 36
+  for (int i = 0; i < Transformed<Side>::kElements; ++i) elements[i] = _mm512_load_ps(from + i * step);
+}
+
+// Loads 16 channels, those of `lanes`, of the pixels of a tile; what is outside of the image is 0.
+template <typename E, int kSide>
+COTAN_WINOGRAD_INLINE void LoadPixels(const E* channels, const Pixels<kSide>& pixels, __mmask16 lanes,
+                                      __m512 (&values)[kSide * kSide]) {
+  if (pixels.inside == Pixels<kSide>::kAll) {
+#pragma GCC unroll 36
+    for (int i = 0; i < kSide * kSide; ++i) values[i] = LoadLanes(channels + pixels.Offset(i), lanes);
+    return;
+  }
+#pragma GCC unroll 36
+  for (int i = 0; i < kSide * kSide; ++i) {
+    values[i] = pixels.Has(i) ? LoadLanes(channels + pixels.Offset(i), lanes) : _mm512_setzero_ps();
+  }
+}
+
 // Transforms the input pixels of one tile. E is float or BFloat16.
-template <typename E>
-COTAN_WINOGRAD_TARGET inline void InputTile(const E* images, int64_t channels, const Pixels<4>& pixels,
-                                            const Transformed& form, float* to) {
+template <typename E, typename Side = SideOf<E>>
+COTAN_WINOGRAD_TARGET inline void InputTile(const E* images, int64_t channels, const Pixels<Side::kElements>& pixels,
+                                            const Transformed<Side>& form, float* to) {
   for (int64_t c = 0; c < channels; c += kLanes, to += form.GroupFloats()) {
-    const __mmask16 lanes = LanesFrom(c, channels);
-    __m512 d[16];
-    if (pixels.inside == Pixels<4>::kAll) {
-#pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) d[i] = LoadLanes(images + pixels.Offset(i) + c, lanes);
-    } else {
-#pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) {
-        d[i] = pixels.Has(i) ? LoadLanes(images + pixels.Offset(i) + c, lanes) : _mm512_setzero_ps();
-      }
-    }
-    TransformInput(d);
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) _mm512_store_ps(to + i * form.ElementFloats(), d[i]);
+    __m512 d[Transformed<Side>::kElements];
+    __m512 t[Transformed<Side>::kElements];
+    LoadPixels(images + c, pixels, LanesFrom(c, channels), d);
+    TransformSquare<typename Side::Input>(d, t);
+    StoreElements<Side>(t, form.ElementFloats(), to);
   }
 }
 
 // Transforms the gradients of the output pixels of tile `tile` of a block.
-template <typename E>
-COTAN_WINOGRAD_TARGET inline void GradientTile(const E* images, int64_t channels, const Pixels<2>& pixels,
-                                               const Transformed& form, int64_t tile, float* block) {
+template <typename E, typename Side = SideOf<E>>
+COTAN_WINOGRAD_TARGET inline void GradientTile(const E* images, int64_t channels, const Pixels<Side::kOutputs>& pixels,
+                                               const Transformed<Side>& form, int64_t tile, float* block) {
   for (int64_t c = 0; c < channels; c += kLanes) {
-    const __mmask16 lanes = LanesFrom(c, channels);
-    __m512 y[4];
-    __m512 m[16];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      y[i] = pixels.Has(i) ? LoadLanes(images + pixels.Offset(i) + c, lanes) : _mm512_setzero_ps();
-    }
-    TransformGradient(y, m);
-    float* const to = block + form.Offset(tile, c);
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) _mm512_store_ps(to + i * form.ElementFloats(), m[i]);
+    __m512 y[Pixels<Side::kOutputs>::kCount];
+    __m512 m[Transformed<Side>::kElements];
+    LoadPixels(images + c, pixels, LanesFrom(c, channels), y);
+    TransformSquare<typename Side::OutputGradient>(y, m);
+    StoreElements<Side>(m, form.ElementFloats(), block + form.Offset(tile, c));
   }
 }
 
 // Writes the output pixels of tile `tile` of a block; `bias` may be null.
-COTAN_WINOGRAD_TARGET inline void OutputTile(const float* block, const Transformed& form, int64_t tile,
-                                             const Pixels<2>& pixels, int64_t channels, const float* bias,
-                                             float* images) {
+template <typename E, typename Side = SideOf<E>>
+COTAN_WINOGRAD_TARGET inline void OutputTile(const float* block, const Transformed<Side>& form, int64_t tile,
+                                             const Pixels<Side::kOutputs>& pixels, int64_t channels, const E* bias,
+                                             E* images) {
   for (int64_t c = 0; c < channels; c += kLanes) {
     const __mmask16 lanes = LanesFrom(c, channels);
-    const float* const from = block + form.Offset(tile, c);
-    __m512 m[16];
-    __m512 y[4];
+    __m512 m[Transformed<Side>::kElements];
+    __m512 y[Pixels<Side::kOutputs>::kCount];
+    LoadElements<Side>(block + form.Offset(tile, c), form.ElementFloats(), m);
+    TransformSquare<typename Side::Output>(m, y);
+    const __m512 addend = bias == nullptr ? _mm512_setzero_ps() : LoadLanes(bias + c, lanes);
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) m[i] = _mm512_load_ps(from + i * form.ElementFloats());
-    TransformOutput(m, y);
-    const __m512 addend = bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(lanes, bias + c);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      if (pixels.Has(i)) {
-        _mm512_mask_storeu_ps(images + pixels.Offset(i) + c, lanes, _mm512_add_ps(y[i], addend));
-      }
+    for (int i = 0; i < Pixels<Side::kOutputs>::kCount; ++i) {
+      if (pixels.Has(i)) StoreLanes(_mm512_add_ps(y[i], addend), lanes, images + pixels.Offset(i) + c);
     }
   }
 }
@@ -233,28 +258,27 @@ void ForEachKernels(const Weights& w, int64_t begin, int64_t rows, int64_t first
   }
 }
 
-// Transforms the weights from channel `from` to 16 channels from `to` on, and stores the 16 elements, `step` floats
-// apart. What is outside of the weights is 0.
-COTAN_WINOGRAD_TARGET inline void WeightElements(const float* weights, const Weights& w, int64_t from, int64_t to,
+// Transforms the weights from channel `from` to 16 channels from `to` on, and stores the elements, `step` floats apart.
+// What is outside of the weights is 0.
+template <typename E, typename Side = SideOf<E>>
+COTAN_WINOGRAD_TARGET inline void WeightElements(const E* weights, const Weights& w, int64_t from, int64_t to,
                                                  int64_t step, float* elements) {
   __m512 g[9];
-  __m512 u[16];
+  __m512 u[Transformed<Side>::kElements];
   const int64_t lanes = from < w.from_channels ? std::min(kLanes, w.to_channels - to) : 0;
   LoadKernels(weights + from * w.from_stride + to * w.to_stride, w.to_stride, lanes, w.flips, g);
-  TransformWeight(g, u);
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) _mm512_store_ps(elements + i * step, u[i]);
+  TransformSquare<typename Side::Weight>(g, u);
+  StoreElements<Side>(u, step, elements);
 }
 
 // The inverse of WeightElements(), of gradients, which are rounded to E.
-template <typename E>
+template <typename E, typename Side = SideOf<E>>
 COTAN_WINOGRAD_TARGET inline void WeightGradients(const float* elements, int64_t step, const Weights& w, int64_t from,
                                                   int64_t to, E* weights) {
-  __m512 u[16];
+  __m512 u[Transformed<Side>::kElements];
   __m512 g[9];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) u[i] = _mm512_load_ps(elements + i * step);
-  TransformWeightGradient(u, g);
+  LoadElements<Side>(elements, step, u);
+  TransformSquare<typename Side::WeightGradient>(u, g);
   StoreKernels(g, w.to_stride, std::min(kLanes, w.to_channels - to), weights + from * w.from_stride + to * w.to_stride);
 }
 

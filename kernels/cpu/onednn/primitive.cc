@@ -119,15 +119,23 @@ bool MultipliesPairsSlowly() {
 
 }  // namespace
 
-bool HasFast(DType dtype) {
-  if (dtype == DType::kFloat32) return true;
-  if (dtype != DType::kBFloat16) return false;
+bool HasAmx() {
   switch (dnnl_get_effective_cpu_isa()) {
     case dnnl_cpu_isa_avx512_core_amx:
 #if DNNL_VERSION_MAJOR >= 3
     case dnnl_cpu_isa_avx512_core_amx_fp16:
 #endif
       return true;
+    default:
+      return false;
+  }
+}
+
+bool HasFast(DType dtype) {
+  if (dtype == DType::kFloat32) return true;
+  if (dtype != DType::kBFloat16) return false;
+  if (HasAmx()) return true;
+  switch (dnnl_get_effective_cpu_isa()) {
     case dnnl_cpu_isa_avx512_core_bf16:
 #if DNNL_VERSION_MAJOR >= 3
     case dnnl_cpu_isa_avx512_core_fp16:

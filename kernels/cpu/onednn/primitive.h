@@ -26,6 +26,9 @@ namespace cotan::cpu::onednn {
 // AVX512_BF16 where that is not slower than f32.
 bool HasFast(DType dtype);
 
+// Returns true if oneDNN multiplies matrices of bf16 by AMX.
+bool HasAmx();
+
 // An operand of a primitive: its number in oneDNN (DNNL_ARG_SRC, ...) and its layout.
 struct Argument {
   int argument;
