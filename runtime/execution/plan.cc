@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/memory_planner.h"
 #include "base/status_macros.h"
@@ -15,6 +16,7 @@
 #include "planning/merge_launches.h"
 #include "planning/step_requests.h"
 #include "runtime/execution/effect_kernel.h"
+#include "runtime/execution/kernel_key.h"
 
 namespace cotan {
 namespace {
@@ -108,9 +110,27 @@ class Planner {
  private:
   absl::Status PrepareStep(const ScheduledStep& step) {
     StepRequests requests(method_, schedule_, step, plan_->symbols);
+    Kernel** shared = nullptr;
+    if (MayShareKernel(step, requests)) {
+      shared = &shared_kernels_.try_emplace(KernelKey(requests.requests()), nullptr).first->second;
+      if (*shared != nullptr) {
+        step_kernels_.push_back(*shared);
+        return absl::OkStatus();
+      }
+    }
     COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, PrepareKernel(step, requests));
+    if (shared != nullptr) *shared = kernel.get();
+    step_kernels_.push_back(kernel.get());
     plan_->kernels.push_back(std::move(kernel));
     return absl::OkStatus();
+  }
+
+  // Returns true if the kernel of another step may execute this one. Effects and collectives have kernels of their own,
+  // as do steps of a device whose kernels know their names.
+  bool MayShareKernel(const ScheduledStep& step, StepRequests& requests) const {
+    if (target_.device->queues_work() || IsHostCopy(schedule_, step)) return false;
+    const Op& op = requests.requests()[0].op;
+    return !op.has_effect() && !op.has_collective();
   }
 
   std::string NameOf(const ScheduledStep& step) const {
@@ -171,7 +191,7 @@ class Planner {
 
   absl::Status PlaceBuffers() {
     std::vector<int64_t> scratch;
-    for (const std::unique_ptr<Kernel>& kernel : plan_->kernels) {
+    for (const Kernel* kernel : step_kernels_) {
       scratch.push_back(static_cast<int64_t>(kernel->scratch_bytes()));
     }
     const std::vector<BufferLifetime> lifetimes = ArenaLifetimes(schedule_, scratch);
@@ -205,7 +225,7 @@ class Planner {
   void AddPointers() {
     for (size_t i = 0; i < schedule_.steps.size(); ++i) {
       const ScheduledStep& step = schedule_.steps[i];
-      plan_->steps.push_back({.kernel = plan_->kernels[i].get(),
+      plan_->steps.push_back({.kernel = step_kernels_[i],
                               .first_pointer = static_cast<int>(plan_->pointers.size()),
                               .num_inputs = static_cast<int>(step.inputs.size()),
                               .scratch_offset = arena_.offsets[schedule_.buffers.size() + i],
@@ -232,6 +252,8 @@ class Planner {
   Schedule schedule_;
   ArenaLayout arena_;
   ArenaLayout host_arena_;
+  std::vector<Kernel*> step_kernels_;
+  absl::flat_hash_map<std::string, Kernel*> shared_kernels_;  // by KernelKey()
   std::unique_ptr<Plan> plan_;
 };
 

@@ -63,7 +63,7 @@ struct Plan {
   std::vector<bool> outputs_on_host;  // one per result
   std::vector<PlannedStep> steps;
   std::vector<PlannedPointer> pointers;
-  std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<std::unique_ptr<Kernel>> kernels;  // one may serve several steps
   int64_t arena_bytes = 0;
   int64_t peak_bytes = 0;  // most bytes of the arena alive at one step
   int64_t host_bytes = 0;  // of the arena in the device's pinned memory

@@ -57,6 +57,28 @@ TEST(PlanTest, SizesOfDynamicDimensionsMakeDifferentPlans) {
   EXPECT_THAT(large->inputs[0].layout.sizes, ElementsAre(64, 3));
 }
 
+// y = 2 * (2 * (x + x)) and z = 3 * y over [2,2]: the first two products compute the same.
+TEST(PlanTest, StepsThatComputeTheSameShareAKernel) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  const auto times = [&m](uint32_t value, double factor) {
+    return m.Pointwise({"2", "2"}, {value},
+                       [&](ExprBuilder& b) { return b.Mul(0, b.Constant(DType::kFloat32, factor)); });
+  };
+  const uint32_t x = m.Input("x", DType::kFloat32, {"2", "2"});
+  const uint32_t sum = m.Pointwise({"2", "2"}, {x}, [](ExprBuilder& b) { return b.Add(0, 0); });
+  const uint32_t y = times(times(sum, 2), 2);
+  m.Output("y", y);
+  m.Output("z", times(y, 3));
+  const auto loaded = program.Load();
+  const auto plan = *MakePlan(*loaded, 0, {}, Target());
+  ASSERT_EQ(plan->steps.size(), 4u);
+  EXPECT_EQ(plan->kernels.size(), 3u);
+  EXPECT_EQ(plan->steps[1].kernel, plan->steps[2].kernel);
+  EXPECT_NE(plan->steps[0].kernel, plan->steps[1].kernel);
+  EXPECT_NE(plan->steps[3].kernel, plan->steps[1].kernel);
+}
+
 TEST(PlanTest, DonatedArgumentsSaveMemory) {
   ProgramBuilder program;
   MethodBuilder m = program.AddMethod("run");
