@@ -75,15 +75,19 @@ COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s,
     FinishScores(g, head.bias, s.bias, query, queries, key, keys, scores);
     for (int64_t i = 0; i < queries; ++i) {
       T* row = scores + i * kKeys;
-      const T largest = LargerOrNan(max[i], RowMax(row));
-      if (largest == kMinusInfinity<T>) {
-        std::fill_n(row, kKeys, T{0});
+      const T block_max = RowMax(row);
+      const T largest = block_max > max[i] ? block_max : max[i];
+      // A NaN among the scores makes the sum NaN, also if all others are masked.
+      const T sum = ExpRow(row, largest == kMinusInfinity<T> ? T{0} : largest);
+      const bool is_first = max[i] == kMinusInfinity<T>;
+      if (largest == max[i] || is_first) {
+        total[i] += sum;
+        max[i] = largest;
         continue;
       }
-      const T correction = max[i] == largest ? T{1} : std::exp(max[i] - largest);
-      total[i] = total[i] * correction + ExpRow(row, largest);
+      const T correction = std::exp(max[i] - largest);
+      total[i] = total[i] * correction + sum;
       max[i] = largest;
-      if (correction == T{1}) continue;
       for (int64_t e = 0; e < g.value_size; ++e) sums[i * g.value_size + e] *= correction;
     }
     MultiplyPacked(scores, kKeys, 1, packed_values + block * PackedSize<T>(kKeys, g.value_size),

@@ -89,19 +89,18 @@ template <typename T>
   return b > a || std::isnan(b) ? b : a;
 }
 
-// Returns the largest of a row of kKeys scores; NaN if one of them is.
+// Returns the largest of a row of kKeys scores, or any number if one is NaN.
 template <typename T>
 [[gnu::always_inline]] inline T RowMax(const T* row) {
-  Vector<T> best;
-  Load(row, best);
+  T best[kVectorSize<T>];
+  for (int j = 0; j < kVectorSize<T>; ++j) best[j] = row[j];
   for (int64_t i = kVectorSize<T>; i < kKeys; i += kVectorSize<T>) {
-    Vector<T> x;
-    Load(row + i, x);
-    best = (x > best) | (x != x) ? x : best;
+    for (int j = 0; j < kVectorSize<T>; ++j) best[j] = row[i + j] > best[j] ? row[i + j] : best[j];
   }
-  T largest = best[0];
-  for (int i = 1; i < kVectorSize<T>; ++i) largest = LargerOrNan<T>(largest, best[i]);
-  return largest;
+  for (int64_t width = kVectorSize<T> / 2; width > 0; width /= 2) {
+    for (int64_t j = 0; j < width; ++j) best[j] = best[j + width] > best[j] ? best[j + width] : best[j];
+  }
+  return best[0];
 }
 
 // Computes row = exp(row - max) for kKeys scores and returns their sum.
@@ -116,9 +115,12 @@ template <typename T>
     Store<T>(x, row + i);
     sums += x;
   }
-  T sum = 0;
-  for (int i = 0; i < kVectorSize<T>; ++i) sum += sums[i];
-  return sum;
+  T parts[kVectorSize<T>];
+  Store<T>(sums, parts);
+  for (int64_t width = kVectorSize<T> / 2; width > 0; width /= 2) {
+    for (int64_t j = 0; j < width; ++j) parts[j] += parts[j + width];
+  }
+  return parts[0];
 }
 
 // Scales a block of scores [queries, kKeys], adds the bias and sets masked scores to -inf, also in the
@@ -129,13 +131,11 @@ template <typename T>
   const T scale = static_cast<T>(g.scale);
   for (int64_t i = 0; i < queries; ++i) {
     T* row = scores + i * kKeys;
-    for (int64_t j = 0; j < kKeys; ++j) row[j] *= scale;
-    if (bias != nullptr) {
-      const T* from = bias + (query + i) * bias_strides.row + key * bias_strides.column;
-      for (int64_t j = 0; j < keys; ++j) row[j] += from[j * bias_strides.column];
-    }
     const int64_t visible = std::min(keys, g.is_causal ? std::max<int64_t>(0, query + i + 1 - key) : keys);
-    for (int64_t j = visible; j < kKeys; ++j) row[j] = kMinusInfinity<T>;
+    for (int j = 0; j < kKeys; ++j) row[j] = j < static_cast<int>(visible) ? row[j] * scale : kMinusInfinity<T>;
+    if (bias == nullptr) continue;
+    const T* from = bias + (query + i) * bias_strides.row + key * bias_strides.column;
+    for (int64_t j = 0; j < visible; ++j) row[j] += from[j * bias_strides.column];
   }
 }
 
