@@ -35,10 +35,12 @@ using OptionalTensor = std::optional<at::Tensor>;
 using Tensors = torch::autograd::variable_list;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-// Keys from which on the fused op was measured to be faster (docs/performance.md): on an H100, and on a CPU with a
-// causal mask, whose masked half the fused kernels skip.
+// Keys from which on the fused op was measured to be faster (docs/performance.md) on an H100.
 constexpr int64_t kMinKeysOnCuda = 64, kMinKeysOnCudaOfHalves = 128;
-constexpr int64_t kMinKeysOnCpu = 256, kMinKeysOnCpuOfHalves = 512;
+// Keys from which on it was measured to be as fast on a CPU, in less memory, with a causal mask, whose masked half the
+// fused kernels skip; and queries and keys without a mask.
+constexpr int64_t kMinCausalKeysOnCpu = 128, kMinCausalKeysOnCpuOfHalves = 512;
+constexpr int64_t kMinRowsOnCpu = 512;
 // The kernels on CUDA keep rows of this size in shared memory; those of cuDNN take multiples of kHalfRowUnit.
 constexpr int64_t kMaxRowOnCuda = 128;
 constexpr int64_t kHalfRowUnit = 8;
@@ -49,7 +51,9 @@ thread_local AttentionRule current_rule;
 bool MayFuse(const AttentionRule& rule, const AttentionOperands& operands) {
   if (rule.form != AttentionForm::kAuto) return rule.form == AttentionForm::kFused;
   if (rule.for_cuda) return rule.sizes_vary || operands.k.size(-2) >= kMinKeysOnCuda;
-  return operands.is_causal && !rule.sizes_vary && operands.k.size(-2) >= kMinKeysOnCpu;
+  if (rule.sizes_vary) return false;
+  if (operands.is_causal) return operands.k.size(-2) >= kMinCausalKeysOnCpu;
+  return std::min(operands.q.size(-2), operands.k.size(-2)) >= kMinRowsOnCpu && !operands.mask.has_value();
 }
 
 bool IsFusedOnCuda(const AttentionRule& rule, const AttentionOperands& operands) {
@@ -235,7 +239,8 @@ bool IsFused(const AttentionRule& rule, const AttentionOperands& operands) {
   if (!MayFuse(rule, operands)) return false;
   if (rule.form == AttentionForm::kFused) return true;
   if (rule.for_cuda) return IsFusedOnCuda(rule, operands);
-  return operands.q.itemsize() >= sizeof(float) || operands.k.size(2) >= kMinKeysOnCpuOfHalves;
+  if (operands.q.itemsize() >= sizeof(float)) return true;
+  return operands.is_causal && operands.k.size(2) >= kMinCausalKeysOnCpuOfHalves;
 }
 
 at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

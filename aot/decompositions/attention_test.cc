@@ -164,9 +164,9 @@ TEST(AttentionTest, AutocastConvertsTheOperands) {
 
 AttentionOperands OfShape(at::ScalarType dtype, int64_t keys, int64_t row, bool has_mask = false) {
   AttentionOperands operands;
-  operands.q = at::empty({1, 1, 64, row}, dtype);
+  operands.q = at::empty({1, 1, keys, row}, dtype);
   operands.k = operands.v = at::empty({1, 1, keys, row}, dtype);
-  if (has_mask) operands.mask = at::empty({64, keys}, dtype);
+  if (has_mask) operands.mask = at::empty({keys, keys}, dtype);
   return operands;
 }
 
@@ -194,13 +194,19 @@ TEST(AttentionTest, AutoFusesAtAnySizeForCudaIfSizesVary) {
   EXPECT_TRUE(IsFused(varying, OfShape(at::kHalf, 3, 32)));
 }
 
-TEST(AttentionTest, AutoFusesLongCausalAttentionOnTheCpu) {
+TEST(AttentionTest, AutoFusesLongAttentionOnTheCpu) {
   const AttentionRule cpu = {.form = AttentionForm::kAuto};
-  EXPECT_TRUE(IsFused(cpu, Causal(OfShape(at::kFloat, 256, 32))));
+  EXPECT_TRUE(IsFused(cpu, Causal(OfShape(at::kFloat, 128, 32))));
   EXPECT_TRUE(IsFused(cpu, Causal(OfShape(at::kBFloat16, 512, 32))));
-  EXPECT_FALSE(IsFused(cpu, Causal(OfShape(at::kFloat, 255, 32))));
+  EXPECT_TRUE(IsFused(cpu, OfShape(at::kFloat, 512, 32)));
+  EXPECT_FALSE(IsFused(cpu, Causal(OfShape(at::kFloat, 127, 32))));
   EXPECT_FALSE(IsFused(cpu, Causal(OfShape(at::kBFloat16, 511, 32))));
-  EXPECT_FALSE(IsFused(cpu, OfShape(at::kFloat, 1024, 32)));
+  EXPECT_FALSE(IsFused(cpu, OfShape(at::kFloat, 511, 32)));
+  EXPECT_FALSE(IsFused(cpu, OfShape(at::kFloat, 512, 32, /*has_mask=*/true)));
+  EXPECT_FALSE(IsFused(cpu, OfShape(at::kBFloat16, 1024, 32)));
+  AttentionOperands one_query = OfShape(at::kFloat, 1024, 32);
+  one_query.q = one_query.q.slice(2, 0, 1);
+  EXPECT_FALSE(IsFused(cpu, one_query));
   EXPECT_FALSE(IsFused({.form = AttentionForm::kAuto, .sizes_vary = true}, Causal(OfShape(at::kFloat, 1024, 32))));
 }
 

@@ -96,7 +96,12 @@ COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s,
   for (int64_t i = 0; i < queries; ++i) {
     const T factor = total[i] == 0 ? T{0} : T{1} / total[i];
     T* to = head.result + (query + i) * s.result.row;
-    for (int64_t e = 0; e < g.value_size; ++e) to[e * s.result.column] = sums[i * g.value_size + e] * factor;
+    const T* from = sums + i * g.value_size;
+    if (s.result.column == 1) {
+      for (int64_t e = 0; e < g.value_size; ++e) to[e] = from[e] * factor;
+    } else {
+      for (int64_t e = 0; e < g.value_size; ++e) to[e * s.result.column] = from[e] * factor;
+    }
     if (head.logsumexp != nullptr) head.logsumexp[(query + i) * s.logsumexp.row] = max[i] + std::log(total[i]);
   }
 }

@@ -77,8 +77,27 @@ template <typename T>
 [[gnu::always_inline]] inline void StoreRows(const T* from, int64_t rows, int64_t columns, const Strides& strides,
                                              T* to) {
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t e = 0; e < columns; ++e) to[i * strides.row + e * strides.column] = from[i * columns + e];
+    T* row = to + i * strides.row;
+    if (strides.column == 1) {
+      for (int64_t e = 0; e < columns; ++e) row[e] = from[i * columns + e];
+    } else {
+      for (int64_t e = 0; e < columns; ++e) row[e * strides.column] = from[i * columns + e];
+    }
   }
+}
+
+// Returns the sum of the products of the elements of two rows.
+template <typename T>
+[[gnu::always_inline]] inline T DotProduct(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t size) {
+  T parts[kVectorSize<T>] = {};
+  int64_t e = 0;
+  if (a_step == 1 && b_step == 1) {
+    for (; e + kVectorSize<T> <= size; e += kVectorSize<T>) {
+      for (int j = 0; j < kVectorSize<T>; ++j) parts[j] += a[e + j] * b[e + j];
+    }
+  }
+  for (; e < size; ++e) parts[0] += a[e * a_step] * b[e * b_step];
+  return SumOf<T>(parts);
 }
 
 // Computes the probabilities of one block from the saved logsumexp, then the gradients of its scores.
@@ -136,11 +155,8 @@ COTAN_SIMD_VERSIONS void BackwardHead(const Geometry& g, const BackwardStrides& 
   PackBlocks(head.q, s.q, g.queries, g.size, kQueries, false, x.queries);
   PackBlocks(head.grad, s.grad, g.queries, g.value_size, kQueries, false, x.grads);
   for (int64_t i = 0; i < g.queries; ++i) {
-    const T* grad = head.grad + i * s.grad.row;
-    const T* result = head.result + i * s.result.row;
-    T dot = 0;
-    for (int64_t e = 0; e < g.value_size; ++e) dot += grad[e * s.grad.column] * result[e * s.result.column];
-    x.dots[i] = dot;
+    x.dots[i] = DotProduct(head.grad + i * s.grad.row, s.grad.column, head.result + i * s.result.row, s.result.column,
+                           g.value_size);
   }
   std::fill_n(x.grad_q, g.queries * g.size, T{0});
   std::fill_n(x.grad_k, g.keys * g.size, T{0});

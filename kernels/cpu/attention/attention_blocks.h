@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,6 +19,7 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "kernels/api/kernel.h"
+#include "kernels/cpu/attention/transposed_panels.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd_math.h"
 #include "serialization/schema/program.pb.h"
@@ -103,6 +105,15 @@ template <typename T>
   return best[0];
 }
 
+// Returns the sum of the elements of a vector in memory, which is overwritten.
+template <typename T>
+[[gnu::always_inline]] inline T SumOf(T (&parts)[kVectorSize<T>]) {
+  for (int64_t width = kVectorSize<T> / 2; width > 0; width /= 2) {
+    for (int64_t j = 0; j < width; ++j) parts[j] += parts[j + width];
+  }
+  return parts[0];
+}
+
 // Computes row = exp(row - max) for kKeys scores and returns their sum.
 template <typename T>
 [[gnu::always_inline]] inline T ExpRow(T* row, T max) {
@@ -117,10 +128,7 @@ template <typename T>
   }
   T parts[kVectorSize<T>];
   Store<T>(sums, parts);
-  for (int64_t width = kVectorSize<T> / 2; width > 0; width /= 2) {
-    for (int64_t j = 0; j < width; ++j) parts[j] += parts[j + width];
-  }
-  return parts[0];
+  return SumOf<T>(parts);
 }
 
 // Scales a block of scores [queries, kKeys], adds the bias and sets masked scores to -inf, also in the
@@ -135,8 +143,22 @@ template <typename T>
     for (int j = 0; j < kKeys; ++j) row[j] = j < static_cast<int>(visible) ? row[j] * scale : kMinusInfinity<T>;
     if (bias == nullptr) continue;
     const T* from = bias + (query + i) * bias_strides.row + key * bias_strides.column;
-    for (int64_t j = 0; j < visible; ++j) row[j] += from[j * bias_strides.column];
+    if (bias_strides.column == 1) {
+      for (int64_t j = 0; j < visible; ++j) row[j] += from[j];
+    } else {
+      for (int64_t j = 0; j < visible; ++j) row[j] += from[j * bias_strides.column];
+    }
   }
+}
+
+// Packs b[k, n] = from[n * row + k * column].
+template <typename T>
+[[gnu::always_inline]] inline void PackTransposed(const T* from, int64_t row, int64_t column, int64_t depth,
+                                                  int64_t columns, T* to) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (column == 1 && PackTransposedPanels(from, row, depth, columns, to)) return;
+  }
+  PackPanels(from, column, row, depth, columns, to);
 }
 
 // Packs blocks of `block` rows of a [rows, columns] matrix, transposed or not.
@@ -147,7 +169,7 @@ template <typename T>
     const int64_t count = std::min(block, rows - begin);
     const T* first = from + begin * strides.row;
     if (transposed) {
-      PackPanels(first, strides.column, strides.row, columns, count, to);
+      PackTransposed(first, strides.row, strides.column, columns, count, to);
       to += PackedSize<T>(columns, block);
     } else {
       PackPanels(first, strides.row, strides.column, count, columns, to);
