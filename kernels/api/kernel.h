@@ -60,8 +60,9 @@ struct KernelArgs {
   void* scratch = nullptr;
 };
 
-// A prepared op, owned by a plan. Run() is not thread-safe: a plan runs on one thread at a time. Run() may
-// use worker threads.
+// A prepared op, owned by a plan. It executes all steps of the plan that have this op with operands of these layouts,
+// unless the device queues work, and keeps nothing from one to the next. Run() is not thread-safe: a plan runs on one
+// thread at a time. Run() may use worker threads.
 class Kernel {
  public:
   virtual ~Kernel() = default;
