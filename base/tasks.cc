@@ -78,7 +78,7 @@ void RunTasks(int threads, size_t count, absl::FunctionRef<void(size_t i)> fn) {
 }
 
 void PopulatePages(void* memory, size_t bytes) {
-  constexpr size_t kMinBytes = size_t{4} << 20, kPart = size_t{1} << 20;
+  constexpr size_t kMinBytes = size_t{2} << 20, kPart = size_t{1} << 20;
   if (bytes < kMinBytes) return;
   char* const begin = static_cast<char*>(memory);
   const absl::Span<char> large = PopulateLargePages({begin, bytes});

@@ -13,7 +13,7 @@ namespace {
 // Returns the alignment of memory of that size: of a cache line, or for large memory of a large page.
 std::align_val_t AlignmentOf(size_t bytes) {
   constexpr size_t kLine = 64, kLargePage = size_t{2} << 20;
-  return std::align_val_t{bytes < 2 * kLargePage ? kLine : kLargePage};
+  return std::align_val_t{bytes < kLargePage ? kLine : kLargePage};
 }
 
 class CpuDevice final : public Device {

@@ -82,7 +82,7 @@ class StateStore::SmallStates {
 
  private:
   static constexpr size_t kMaxBytes = 1 << 20;
-  static constexpr size_t kMinBlockBytes = 4 << 20;  // PopulatePages() does nothing for less
+  static constexpr size_t kMinBlockBytes = 2 << 20;  // PopulatePages() does nothing for less
 
   static size_t Bytes(const State& state, const StridedLayout& layout) {
     return static_cast<size_t>(StorageExtent(layout)) * ByteSize(ToDType(state.type().dtype()));

@@ -41,13 +41,14 @@ size_t WriteCode(const TileLoop& loop, absl::Span<const int64_t> register_offset
 TileCode WriteLoops(absl::Span<const TileLoop> loops, absl::Span<const int64_t> register_offsets) {
   std::vector<std::optional<size_t>> begins(loops.size());
   std::vector<uint8_t> bytes;
-  std::vector<uint8_t> buffer(kMaxLoopBytes);
+  // Not a vector, which would touch all of its pages.
+  const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(kMaxLoopBytes);
   for (size_t k = 0; k < loops.size(); ++k) {
-    const size_t size = WriteCode(loops[k], register_offsets, absl::MakeSpan(buffer));
+    const size_t size = WriteCode(loops[k], register_offsets, {buffer.get(), kMaxLoopBytes});
     if (size == 0) continue;
     bytes.resize((bytes.size() + 63) / 64 * 64);
     begins[k] = bytes.size();
-    bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<int64_t>(size));
+    bytes.insert(bytes.end(), buffer.get(), buffer.get() + size);
   }
   TileCode code;
   code.loops.resize(loops.size(), nullptr);
