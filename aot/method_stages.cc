@@ -28,6 +28,7 @@
 #include "aot/partitioner/saved_values.h"
 #include "aot/partitioner/structural_tangents.h"
 #include "aot/references/reference.h"
+#include "aot/references/tolerance.h"
 #include "aot/saved_tensor_hooks/pack_saved_values.h"
 #include "aot/saved_tensor_hooks/traced_pair.h"
 #include "aot/transforms/sync_batch_norm.h"
@@ -449,10 +450,12 @@ void RecordReferences(const TracedMethod& method, Compilation& compilation) {
   if (!compilation.options.debug.store_references) return;
   const MethodDraft& first = method.drafts[0];
   const ReferenceRun& run = method.traced.reference;
+  const DType half = HalfDType(method.traced.graph);
   compilation.artifact.AddReference(first.name, run.inputs, run.outputs,
-                                    StatesAfter(first.name, method.traced, compilation.options));
+                                    StatesAfter(first.name, method.traced, compilation.options), half);
   if (first.backward.empty() || compilation.options.saved_tensor_hooks.is_set()) return;
-  compilation.artifact.AddReference(first.backward, TangentsOfRun(run, method.drafts[1].graph), run.gradients, {});
+  compilation.artifact.AddReference(first.backward, TangentsOfRun(run, method.drafts[1].graph), run.gradients, {},
+                                    half);
 }
 
 }  // namespace cotan::aot

@@ -8,16 +8,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "aot/references/cancellation.h"
+#include "aot/references/tolerance.h"
 
 namespace cotan::aot {
 namespace {
 
 using serialization::State;
-
-// Tolerance of reference runs, relative to a tensor's largest element, in units of its dtype's
-// epsilon. It covers sums in another order than LibTorch's, through a few dozen layers.
-constexpr double kEpsilons = 4096;
 
 serialization::TensorType TypeOf(const TensorData& tensor) {
   serialization::TensorType type;
@@ -90,30 +86,31 @@ void ArtifactBuilder::AddStates(absl::Span<const State> states) {
   }
 }
 
-serialization::ReferenceTensor ArtifactBuilder::ReferenceOf(const TensorData& tensor, double slack) {
+serialization::ReferenceTensor ArtifactBuilder::ReferenceOf(const TensorData& tensor, DType half, double slack) {
   serialization::ReferenceTensor reference;
   *reference.mutable_type() = TypeOf(tensor);
   reference.set_segment(writer_.AddSegment(tensor.bytes));
   const double largest = LargestMagnitude(tensor);
-  reference.set_tolerance(kEpsilons * Epsilon(tensor.dtype) + (largest > 0 ? slack / largest : 0));
+  reference.set_tolerance(RelativeTolerance(tensor.dtype, half) + (largest > 0 ? slack / largest : 0));
   return reference;
 }
 
 void ArtifactBuilder::AddReference(absl::string_view method, absl::Span<const TensorData> inputs,
-                                   absl::Span<const TensorData> outputs, absl::Span<const ExpectedState> states_after) {
+                                   absl::Span<const TensorData> outputs, absl::Span<const ExpectedState> states_after,
+                                   DType half) {
   serialization::Reference& reference = *artifact_.add_references();
   reference.set_method(std::string(method));
-  for (const TensorData& input : inputs) *reference.add_inputs() = ReferenceOf(input, 0);
+  for (const TensorData& input : inputs) *reference.add_inputs() = ReferenceOf(input, half, 0);
   // Gradients that cancel are compared on the scale of the largest gradient.
   double largest = 0;
   for (const TensorData& output : outputs) largest = std::max(largest, LargestMagnitude(output));
   for (const TensorData& output : outputs) {
-    *reference.add_outputs() = ReferenceOf(output, kCancelledEpsilons * largest * Epsilon(output.dtype));
+    *reference.add_outputs() = ReferenceOf(output, half, CancelledTolerance(output.dtype, half) * largest);
   }
   for (const ExpectedState& expected : states_after) {
     serialization::ReferenceState& state = *reference.add_states_after();
     state.set_state(expected.state);
-    *state.mutable_tensor() = ReferenceOf(expected.content, expected.slack);
+    *state.mutable_tensor() = ReferenceOf(expected.content, half, expected.slack);
   }
   reference.set_rng_seed(static_cast<int64_t>(seed_));
 }

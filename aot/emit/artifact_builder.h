@@ -42,9 +42,10 @@ class ArtifactBuilder {
   void OutlineRepeats() { OutlineCalls(artifact_); }
 
   // Adds a reference run of `method` from the initial states, with the generator at (seed, 0). The
-  // recorded tolerance of each output scales with the largest output.
+  // recorded tolerance of each output scales with the largest output. `half` is HalfDType() of the traced graph
+  // (aot/references/tolerance.h).
   void AddReference(absl::string_view method, absl::Span<const TensorData> inputs, absl::Span<const TensorData> outputs,
-                    absl::Span<const ExpectedState> states_after);
+                    absl::Span<const ExpectedState> states_after, DType half);
 
   // Returns the bytes of the file. `producer` is informative only. Errors of
   // ArtifactWriter::Serialize().
@@ -53,7 +54,7 @@ class ArtifactBuilder {
  private:
   // Returns the state of this name, which it adds; null if there is one.
   serialization::State* AddState(const std::string& name);
-  serialization::ReferenceTensor ReferenceOf(const TensorData& tensor, double slack);
+  serialization::ReferenceTensor ReferenceOf(const TensorData& tensor, DType half, double slack);
 
   uint64_t seed_;
   serialization::Artifact artifact_;

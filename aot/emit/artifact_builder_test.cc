@@ -71,7 +71,7 @@ TEST(ArtifactBuilderTest, WritesContentsAndReferences) {
   ArtifactBuilder builder(/*seed=*/5);
   builder.AddTracedStates(Program(), GraphOfProgram());
   const std::vector<ExpectedState> after = {{"weight", Floats({1, -4}), /*slack=*/0.5}};
-  builder.AddReference("step", {Floats({7})}, {Floats({8})}, after);
+  builder.AddReference("step", {Floats({7})}, {Floats({8})}, after, DType::kUndefined);
   auto bytes = std::move(builder).Build("test");
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   const auto file = ArtifactFile::Parse(*bytes);

@@ -24,7 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "aot/capture/one_thread.h"
 #include "aot/capture/tensor_data.h"
-#include "aot/references/cancellation.h"
+#include "aot/references/tolerance.h"
 #include "base/dtype.h"
 
 namespace cotan::aot {
@@ -178,9 +178,9 @@ void Store(const std::vector<Stepped>& parameters, const Bucket& bucket, std::ve
 }
 
 // Returns how far a first step can move an element whose gradient is a rounding error.
-double StepSlack(const OptimizerOptions& options, DType dtype, double largest_gradient) {
+double StepSlack(const OptimizerOptions& options, double tolerance, double largest_gradient) {
   if (const auto* adam = std::get_if<AdamOptions>(&options)) return 2 * adam->lr;
-  return std::get<SgdOptions>(options).lr * kCancelledEpsilons * Epsilon(dtype) * largest_gradient;
+  return std::get<SgdOptions>(options).lr * tolerance * largest_gradient;
 }
 
 }  // namespace
@@ -209,9 +209,11 @@ std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced, const 
     largest_gradient = std::max(largest_gradient, Step(OptionsOf(config, bucket.group), bucket));
     Store(parameters, bucket, contents);
   }
+  const DType half = HalfDType(traced.graph);
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Stepped& parameter = parameters[i];
-    const double slack = StepSlack(OptionsOf(config, parameter.group), contents[i].dtype, largest_gradient);
+    const double slack =
+        StepSlack(OptionsOf(config, parameter.group), CancelledTolerance(contents[i].dtype, half), largest_gradient);
     expected.push_back({parameter.name, std::move(contents[i]), slack});
   }
   return expected;

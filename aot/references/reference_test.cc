@@ -13,7 +13,7 @@
 
 #include "aot/capture/tensor_data.h"
 #include "aot/ir/text.h"
-#include "aot/references/cancellation.h"
+#include "aot/references/tolerance.h"
 #include "base/dtype.h"
 
 namespace cotan::aot {
@@ -75,7 +75,7 @@ TEST(ReferenceTest, ClipsAllGradientsTogether) {
 
 TEST(ReferenceTest, SlackIsOnTheScaleOfWhatCancels) {
   const OptimizerConfig config{SgdOptions{.lr = 0.5}, {}, {}, {}};
-  const double rounding = kCancelledEpsilons * Epsilon(DType::kFloat32);
+  const double rounding = CancelledTolerance(DType::kFloat32, DType::kUndefined);
   for (const ExpectedState& state : ExpectedAfterStep(Program(), config)) {
     EXPECT_DOUBLE_EQ(state.slack, state.state == "m" ? 0 : 0.5 * rounding * 4) << state.state;
   }

@@ -7,9 +7,14 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "aot/compile.h"
+#include "kernels/cpu/register_cpu.h"
+#include "runtime/execution/program.h"
+#include "runtime/tools/verify.h"
 #include "testing/e2e/compiled_trainer.h"
 #include "testing/e2e/eager_trainer.h"
 #include "testing/e2e/philox_dropout.h"
@@ -117,6 +122,33 @@ TEST_P(EachModel, TrainsInFloat16WithAScaledLossLikeEager) {
   ASSERT_TRUE(states.ok()) << states.status();
   const auto expected = eager_->States();
   EXPECT_EQ(states->at("loss_scale").item<float>(), expected.at("loss_scale").item<float>());
+}
+
+// Recorded results are LibTorch's under autocast, and tolerances those of bf16.
+TEST_P(EachModel, RecordedRunsPassOnTheDevice) {
+  const ModelCase& model = *FindModel(GetParam());
+  at::Generator generator = at::detail::createCPUGenerator(kSeed);
+  const torch::Tensor input = model.make_input(generator);
+  aot::CompileOptions options;
+  options.loss.function = [&model](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
+    return model.loss(outputs[0], targets[0]);
+  };
+  options.loss.targets = {model.make_label(generator)};
+  options.optimizer = PlainSgd();
+  options.tracing.autocast = DType::kBFloat16;
+  options.module.seed = kSeed;
+  const auto compiled = aot::CompileModule(model.make_network, {input}, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const auto program = Program::LoadBytes(compiled->bytes());
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::ostringstream lines;
+  const auto verified = tools::Verify(*program, {.kernels = &CpuKernels(), .threads = 1}, lines);
+  ASSERT_TRUE(verified.ok()) << verified.status();
+  EXPECT_GT(verified->passed, 0);
+  EXPECT_EQ(verified->failed, 0) << lines.str();
+  for (const serialization::Reference& reference : (*program)->artifact().references()) {
+    if (reference.method() == "forward") EXPECT_LT(reference.outputs(0).tolerance(), 0.2);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::ValuesIn(ModelNames()),
