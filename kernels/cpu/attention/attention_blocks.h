@@ -6,7 +6,6 @@
 #define COTAN_KERNELS_CPU_ATTENTION_ATTENTION_BLOCKS_H_
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -84,12 +83,6 @@ struct Geometry {
            static_cast<double>(size + value_size) * (is_causal ? 0.5 : 1);
   }
 };
-
-// Returns `b` if it is larger than `a` or NaN, else `a`, which may be NaN.
-template <typename T>
-[[gnu::always_inline]] inline T LargerOrNan(T a, T b) {
-  return b > a || std::isnan(b) ? b : a;
-}
 
 // Returns the largest of a row of kKeys scores, or any number if one is NaN.
 template <typename T>
