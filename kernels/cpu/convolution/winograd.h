@@ -15,10 +15,10 @@
 namespace cotan::cpu {
 
 // Returns true if MakeWinograd() has a kernel for `problem`: the processor has AVX-512; operands are f32 or bf16 in two
-// dimensions, with 3 x 3 kernels, no stride or groups, and at least 16 channels on both sides; and there are so many
-// output pixels in each tile that the transforms pay (measured, docs/performance.md). A convolution with a dilation of
-// d is one without for each remainder of the pixels' positions by d. Where the processor has AMX, oneDNN's convolutions
-// of bf16 need less time.
+// dimensions, with 3 x 3 kernels, no stride or groups, and at least 16 channels on both sides, 32 for products of bf16;
+// and there are so many output pixels in each tile that the transforms pay (measured, docs/performance.md). A
+// convolution with a dilation of d is one without for each remainder of the pixels' positions by d. Callers leave bf16
+// to oneDNN where it has AMX.
 bool IsWinogradWorthwhile(const ConvolutionProblem& problem);
 
 // Returns the kernel of `problem`, or null if it is not worthwhile.
