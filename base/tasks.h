@@ -21,7 +21,7 @@ void RunTasks(int threads, size_t count, absl::FunctionRef<void(size_t i)> fn);
 // Has the system allocate the pages of fresh memory: a page that is touched for the first time inside of a step costs
 // about a microsecond there. Large pages are used as far as the system has them available; the others are allocated on
 // all usable processors, if those are several. The content of the memory is undefined, before and after. Does nothing
-// for memory of less than some megabytes.
+// for memory of less than 2 MiB.
 void PopulatePages(void* memory, size_t bytes);
 
 }  // namespace cotan

@@ -13,6 +13,7 @@
 #include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
 #include "planning/host_copies.h"
+#include "planning/kernel_key.h"
 #include "planning/lifetimes.h"
 #include "planning/step_requests.h"
 #include "serialization/schema/op_kind.h"
@@ -22,34 +23,6 @@ namespace cotan::aot {
 
 using serialization::Method;
 using serialization::Op;
-
-namespace {
-
-// Appends the bytes of integers.
-void AppendIntegers(absl::Span<const int64_t> values, std::string& key) {
-  key.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t));
-}
-
-// Returns a string that two requests share if they differ in names of values and in the source only.
-std::string RequestKey(const Op& op, absl::Span<const TensorSpec> inputs, absl::Span<const TensorSpec> outputs) {
-  Op kind = op;
-  kind.clear_inputs();
-  kind.clear_outputs();
-  kind.clear_source();
-  std::string key;
-  for (const absl::Span<const TensorSpec> specs : {inputs, outputs}) {
-    AppendIntegers({static_cast<int64_t>(specs.size())}, key);
-    for (const TensorSpec& spec : specs) {
-      AppendIntegers({static_cast<int64_t>(spec.dtype), spec.layout.rank()}, key);
-      AppendIntegers(spec.layout.sizes, key);
-      AppendIntegers(spec.layout.strides, key);
-    }
-  }
-  kind.AppendToString(&key);
-  return key;
-}
-
-}  // namespace
 
 std::vector<int64_t> MemoryPlan::BytesByStep() const {
   std::vector<int64_t> change(schedule.steps.size() + 1);
@@ -71,16 +44,17 @@ absl::StatusOr<int64_t> MemoryPlanner::ScratchOf(const Op& op, const ScheduledSt
   std::vector<TensorSpec> outputs;
   for (const Operand& input : step.inputs) inputs.push_back(SpecOf(input));
   for (const Operand& output : step.outputs) outputs.push_back(SpecOf(output));
-  std::string key = RequestKey(op, inputs, outputs);
+  const KernelRequest request = {.op = op,
+                                 .inputs = inputs,
+                                 .outputs = outputs,
+                                 .symbols = symbols_,
+                                 .threads = target_.threads,
+                                 .device = &HostDevice()};
+  std::string key = KernelKey({&request, 1});
   if (const auto known = scratch_by_request_.find(key); known != scratch_by_request_.end()) return known->second;
   COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
                          target_.kernels->Find(DeviceType::kCpu, op.kind_case(), outputs[0].dtype));
-  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, factory({.op = op,
-                                                                        .inputs = inputs,
-                                                                        .outputs = outputs,
-                                                                        .symbols = symbols_,
-                                                                        .threads = target_.threads,
-                                                                        .device = &HostDevice()}));
+  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, factory(request));
   const auto scratch = static_cast<int64_t>(kernel->scratch_bytes());
   scratch_by_request_.emplace(std::move(key), scratch);
   return scratch;

@@ -12,11 +12,11 @@
 #include "kernels/api/communicator.h"
 #include "kernels/api/pinned_memory.h"
 #include "planning/host_copies.h"
+#include "planning/kernel_key.h"
 #include "planning/lifetimes.h"
 #include "planning/merge_launches.h"
 #include "planning/step_requests.h"
 #include "runtime/execution/effect_kernel.h"
-#include "runtime/execution/kernel_key.h"
 
 namespace cotan {
 namespace {

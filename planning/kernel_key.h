@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Finds steps that compute the same with other operands, such as those of equal layers: one kernel serves all of them.
-#ifndef COTAN_RUNTIME_EXECUTION_KERNEL_KEY_H_
-#define COTAN_RUNTIME_EXECUTION_KERNEL_KEY_H_
+// Finds steps that compute the same with other operands, such as those of equal layers: one kernel serves all of them,
+// and has one size of scratch memory.
+#ifndef COTAN_PLANNING_KERNEL_KEY_H_
+#define COTAN_PLANNING_KERNEL_KEY_H_
 
 #include <string>
 
@@ -18,4 +19,4 @@ std::string KernelKey(absl::Span<const KernelRequest> requests);
 
 }  // namespace cotan
 
-#endif  // COTAN_RUNTIME_EXECUTION_KERNEL_KEY_H_
+#endif  // COTAN_PLANNING_KERNEL_KEY_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/execution/kernel_key.h"
+#include "planning/kernel_key.h"
 
 #include <cstdint>
 
@@ -11,8 +11,8 @@ namespace {
 
 using serialization::Op;
 
-void AppendNumber(int64_t number, std::string& key) {
-  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
+void AppendIntegers(absl::Span<const int64_t> values, std::string& key) {
+  key.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t));
 }
 
 void AppendOp(const Op& op, std::string& key) {
@@ -20,17 +20,16 @@ void AppendOp(const Op& op, std::string& key) {
   content.clear_inputs();
   content.clear_outputs();
   content.clear_source();
-  AppendNumber(static_cast<int64_t>(content.ByteSizeLong()), key);
+  AppendIntegers({static_cast<int64_t>(content.ByteSizeLong())}, key);
   content.AppendToString(&key);
 }
 
 void AppendSpecs(absl::Span<const TensorSpec> specs, std::string& key) {
-  AppendNumber(static_cast<int64_t>(specs.size()), key);
+  AppendIntegers({static_cast<int64_t>(specs.size())}, key);
   for (const TensorSpec& spec : specs) {
-    AppendNumber(static_cast<int64_t>(spec.dtype), key);
-    AppendNumber(spec.layout.rank(), key);
-    for (const int64_t size : spec.layout.sizes) AppendNumber(size, key);
-    for (const int64_t stride : spec.layout.strides) AppendNumber(stride, key);
+    AppendIntegers({static_cast<int64_t>(spec.dtype), spec.layout.rank()}, key);
+    AppendIntegers(spec.layout.sizes, key);
+    AppendIntegers(spec.layout.strides, key);
   }
 }
 
@@ -42,7 +41,7 @@ std::string KernelKey(absl::Span<const KernelRequest> requests) {
     AppendOp(request.op, key);
     AppendSpecs(request.inputs, key);
     AppendSpecs(request.outputs, key);
-    AppendNumber(request.guarded_outputs ? 1 : 0, key);
+    AppendIntegers({request.guarded_outputs ? 1 : 0}, key);
   }
   return key;
 }
