@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "kernels/cpu/copy/copy.h"
@@ -45,7 +46,7 @@ bool IsWorthwhile(const ConvolutionProblem& p) {
 
 bool Qualifies(const ConvolutionProblem& p) {
   const DimVector& weights = p.weights.layout.sizes;
-  if (p.dtype != DType::kFloat32 || p.groups != 1 || p.bias) return false;
+  if (p.dtype != DType::kFloat32 || p.groups != 1) return false;
   if (NumElements(weights) != weights[0] * weights[1]) return false;
   // A gradient of data with strides leaves gaps.
   if (p.product == ConvolutionProduct::kBackwardData && (!AllAre(p.stride, 1) || !AllAre(p.padding_after, 0))) {
@@ -89,8 +90,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePointwise(const ConvolutionProblem& 
   const int64_t out = problem.destination.layout.sizes[1];
   serialization::Op op;
   op.mutable_matmul();
-  const auto make = [&](const TensorSpec& left, const TensorSpec& right, const TensorSpec& result) {
-    const TensorSpec inputs[] = {left, right};
+  const auto make = [&](const TensorSpec& left, const TensorSpec& right, const TensorSpec& result,
+                        bool has_bias = false) {
+    std::vector<TensorSpec> inputs = {left, right};
+    if (has_bias) inputs.push_back({DType::kFloat32, {{out}, {1}, 0}});
     return MakeMatmul({op, inputs, {&result, 1}, {}, threads});
   };
   auto pipeline = std::make_unique<Pipeline>(threads);
@@ -102,9 +105,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePointwise(const ConvolutionProblem& 
   }
   const Slot source = BringPixels(problem, threads, *pipeline);
   if (problem.product == ConvolutionProduct::kForward) {
-    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product,
-                           make(Matrix(pixels, in), Transposed(out, in), Matrix(pixels, out)));
-    pipeline->Add(std::move(product), {source, Slot::Input(1)}, {Slot::Output(0)});
+    std::vector<Slot> operands = {source, Slot::Input(1)};
+    if (problem.bias) operands.push_back(Slot::Input(2));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, make(Matrix(pixels, in), Transposed(out, in),
+                                                                 Matrix(pixels, out), problem.bias.has_value()));
+    pipeline->Add(std::move(product), std::move(operands), {Slot::Output(0)});
     return pipeline;
   }
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product,

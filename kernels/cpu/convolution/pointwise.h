@@ -13,12 +13,13 @@
 namespace cotan::cpu {
 
 // Returns the kernel of `problem`, or null if the problem does not qualify. Those that qualify are f32 with kernels of
-// one element, no padding, groups or bias, and so few pixels for their weights that the reorder of the weights for a
+// one element, no padding or groups, and so few pixels for their weights that the reorder of the weights for a
 // convolution of oneDNN takes a good part of its time: these products read and write the weights where they are.
 // Gradients of data qualify without strides.
 //
-// Operands: kForward: source, weights -> destination. kBackwardData: destination, weights -> source. kBackwardWeights:
-// source, destination -> weights. Activations are dense channels last, weights row-major (OwnWeights()).
+// Operands: kForward: source, weights, bias if any -> destination. kBackwardData: destination, weights -> source.
+// kBackwardWeights: source, destination -> weights. Activations are dense channels last, weights row-major
+// (OwnWeights()).
 //
 // Results are bitwise equal for any thread count. Errors: those of MakeMatmul().
 absl::StatusOr<std::unique_ptr<Kernel>> MakePointwise(const ConvolutionProblem& problem, int threads);
