@@ -215,7 +215,18 @@ std::vector<OpCase> ResizeCases() {
       }
     }
   }
-  // A factor that is not quite the quotient of the sizes.
+  // The backward of whole factors sums windows.
+  const std::vector<std::pair<Sizes, Sizes>> whole = {{{5}, {20}}, {{3, 4}, {6, 4}}, {{2, 3, 4}, {4, 3, 16}}};
+  for (const auto& [in, out] : whole) {
+    const std::string suffix = std::to_string(in.size()) + "d";
+    const std::vector<Arg> no_scales(in.size(), None());
+    AddResize("upsample_nearest" + suffix, in, out, no_scales, cases);
+    AddResize("_upsample_nearest_exact" + suffix, in, out, no_scales, cases);
+  }
+  AddResize("upsample_nearest2d", {3, 4}, {12, 16}, {V(4.0), V(4.0)}, cases);
+  // Factors that are not quite the quotients of the sizes.
+  AddResize("upsample_nearest2d", {3, 4}, {12, 16}, {V(4.2), V(4.1)}, cases);
+  AddResize("_upsample_nearest_exact2d", {3, 4}, {12, 16}, {V(4.2), V(4.1)}, cases);
   AddResize("upsample_nearest2d", {5, 5}, {8, 8}, {V(1.7), V(1.7)}, cases);
   AddResize("upsample_bilinear2d", {5, 5}, {8, 8}, {V(false), V(1.7), V(1.7)}, cases);
   return cases;

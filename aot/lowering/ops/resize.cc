@@ -151,6 +151,27 @@ Resize InWholeSteps(Resize r) {
   return r;
 }
 
+// Returns how many elements of the result copy each element of the input, if that is 1, 2, 4, 8 or 16, for which the
+// positions of the sources are exact. Returns 0 otherwise.
+int64_t Repetitions(const Resize& r) {
+  if (r.mode != Mode::kNearest && r.mode != Mode::kNearestExact) return 0;
+  for (const int64_t count : {1, 2, 4, 8, 16}) {
+    const bool is_factor = r.factor == 0 || r.factor == static_cast<double>(count);
+    if (r.out == r.in * SymInt(count) && is_factor) return count;
+  }
+  return 0;
+}
+
+// Returns the sums of windows of `sizes`, which do not overlap.
+Tensor SumWindows(Lowering& l, const Tensor& x, const std::vector<int64_t>& sizes, SymIntVector output_sizes) {
+  PoolConfig config;
+  config.kernel = config.stride = sizes;
+  config.padding.assign(sizes.size(), 0);
+  config.dilation.assign(sizes.size(), 1);
+  config.divisor_override = 1;
+  return l.b.AvgPool(x, config, std::move(output_sizes));
+}
+
 // Returns whether all spatial dimensions keep their sizes.
 bool KeepsSizes(const SymIntVector& in, const SymIntVector& out) {
   return std::equal(in.begin() + 2, in.end(), out.begin() + 2, out.end());
@@ -187,11 +208,19 @@ absl::Status LowerResizeBackward(Lowering& l) {
   const SymIntVector in = l.result().sizes;
   // As in ATen, also where the forward does not copy.
   if (kMode == Mode::kCubic && KeepsSizes(in, grad.sizes())) return l.Return(l.b.Cast(grad, dtype));
-  for (int64_t d = static_cast<int64_t>(in.size()) - 1; d >= 2; --d) {
-    const auto i = static_cast<size_t>(d);
-    if (CopiesEqualSizes(kMode) && in[i] == grad.sizes()[i]) continue;
-    const Resize r = ResizeOf(l, kMode, align_corners, in[i], grad.sizes()[i], scales + static_cast<int>(d) - 2);
-    grad = InterpolateBackward(l, grad, d, InWholeSteps(r));
+  std::vector<Resize> resizes;
+  std::vector<int64_t> repetitions;
+  for (size_t d = 2; d < in.size(); ++d) {
+    const Resize r = ResizeOf(l, kMode, align_corners, in[d], grad.sizes()[d], scales + static_cast<int>(d) - 2);
+    resizes.push_back(InWholeSteps(r));
+    repetitions.push_back(Repetitions(resizes.back()));
+  }
+  if (std::find(repetitions.begin(), repetitions.end(), 0) == repetitions.end()) {
+    return l.Return(l.b.Cast(SumWindows(l, grad, repetitions, in), dtype));
+  }
+  for (size_t d = in.size() - 1; d >= 2; --d) {
+    if (CopiesEqualSizes(kMode) && in[d] == grad.sizes()[d]) continue;
+    grad = InterpolateBackward(l, grad, static_cast<int64_t>(d), resizes[d - 2]);
   }
   return l.Return(l.b.Cast(grad, dtype));
 }

@@ -198,20 +198,21 @@ class ScatterAddKernel final : public Kernel {
   int threads_;
 };
 
-// The operands of both ops with their dimensions in the order of memory, outermost first, so that operands in
-// channels-last layout are row-major as well.
+// The operands of both ops with their dimensions in the order in which the result has them in memory, outermost first,
+// so that a channels-last result is row-major as well, and operands in channels-last layout, or slices of these, are
+// nearly so.
 class Operands {
  public:
-  // `rows` has the dimensions of the index in the place of dimension `dim` of `table`. Keeps the order of dimensions
-  // unless both are dense in the same other one, and the index has one dimension.
-  Operands(const StridedLayout& table, const StridedLayout& rows, int64_t index_rank, int64_t dim) : dim_(dim) {
+  // Keeps the order of dimensions if the result is not dense in any, or the index has
+  // not one dimension.
+  Operands(const StridedLayout& result, int64_t index_rank, int64_t dim) : dim_(dim) {
     if (index_rank != 1) return;
-    DimVector order(rows.sizes.size());
+    DimVector order(result.sizes.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&rows](int64_t a, int64_t b) {
-      return rows.strides[static_cast<size_t>(a)] > rows.strides[static_cast<size_t>(b)];
+    std::stable_sort(order.begin(), order.end(), [&result](int64_t a, int64_t b) {
+      return result.strides[static_cast<size_t>(a)] > result.strides[static_cast<size_t>(b)];
     });
-    if (!IsContiguous(Reordered(table, order)) || !IsContiguous(Reordered(rows, order))) return;
+    if (!IsContiguous(Reordered(result, order))) return;
     dim_ = std::find(order.begin(), order.end(), dim) - order.begin();
     order_ = std::move(order);
   }
@@ -267,8 +268,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeScatterAddKernel(DType dtype, RowGeo
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGather(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
-  const Operands operands(request.inputs[0].layout, request.outputs[0].layout, request.inputs[1].layout.rank(),
-                          request.op.gather().dim());
+  const Operands operands(request.outputs[0].layout, request.inputs[1].layout.rank(), request.op.gather().dim());
   const TensorSpec table = operands.InOrder(request.inputs[0]);
   const TensorSpec output = operands.InOrder(request.outputs[0]);
   const size_t element = ByteSize(output.dtype);
@@ -292,8 +292,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGather(const KernelRequest& request)
 absl::StatusOr<std::unique_ptr<Kernel>> MakeScatterAdd(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const serialization::ScatterAdd& op = request.op.scatter_add();
-  const Operands operands(request.outputs[0].layout, request.inputs[0].layout, request.inputs[1].layout.rank(),
-                          op.dim());
+  const Operands operands(request.outputs[0].layout, request.inputs[1].layout.rank(), op.dim());
   const TensorSpec output = operands.InOrder(request.outputs[0]);
   const size_t element = ByteSize(output.dtype);
   const bool is_dense = IsContiguous(output.layout);

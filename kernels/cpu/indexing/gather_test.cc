@@ -136,6 +136,21 @@ TEST(GatherTest, ChannelsLastOperandsHaveTheValuesOfRowMajorOnes) {
     ASSERT_TRUE(RunOp(MakeScatterAdd, ScatterAddOp(dim), {&same_rows, &index}, {&same_sum}).ok());
     EXPECT_EQ(same_rows.Values(), rows.Values()) << dim;
     EXPECT_EQ(same_sum.Values(), sum.Values()) << dim;
+
+    // Of a part of the channels of a larger operand.
+    const auto part = [&](const DimVector& part_sizes, const HostTensor& values) {
+      StridedLayout layout = testing::DenseLayout(part_sizes, channels_last);
+      for (const size_t d : {0, 2, 3}) layout.strides[d] *= 3;
+      HostTensor tensor(DType::kFloat32, layout);
+      tensor.SetValues(values.Values());
+      return tensor;
+    };
+    HostTensor part_of_table = part(sizes, table);
+    HostTensor part_of_rows = part(rows_sizes, rows);
+    ASSERT_TRUE(RunOp(MakeGather, GatherOp(dim), {&part_of_table, &index}, {&same_rows}).ok());
+    ASSERT_TRUE(RunOp(MakeScatterAdd, ScatterAddOp(dim), {&part_of_rows, &index}, {&same_sum}).ok());
+    EXPECT_EQ(same_rows.Values(), rows.Values()) << dim;
+    EXPECT_EQ(same_sum.Values(), sum.Values()) << dim;
   }
 }
 
