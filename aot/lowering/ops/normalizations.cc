@@ -230,58 +230,91 @@ absl::Status LowerRmsNorm(Lowering& l) {
 }
 
 // Group normalisation --------------------------------------------------------
+//
+// Sums over a group are sums over the pixels of each channel, and then over the channels of the group. The first keep
+// the sizes of the input, so that they are as fast where it is channels-last, and fuse with the ops around them.
 
-// Tensors over [N, groups, C / groups, HxW].
-struct GroupShape {
+// The groups of channels of an input [N, C, ...].
+struct Groups {
+  SymIntVector input;
   SymInt n, channels, area, groups, per_group;
-  SymIntVector Full() const { return {n, groups, per_group, area}; }
-  SymIntVector PerGroup() const { return {n, groups, 1, 1}; }
-  SymIntVector PerChannel() const { return {1, groups, per_group, 1}; }
   SymInt Count() const { return per_group * area; }
 };
 
 // The arguments N, C, HxW, group from position `first`.
-GroupShape GroupShapeOf(Lowering& l, int first) {
-  GroupShape shape{l.size(first), l.size(first + 1), l.size(first + 2), l.size(first + 3), 1};
-  shape.per_group = SymInt::Binary(SymInt::Kind::kFloorDiv, shape.channels, shape.groups);
-  return shape;
+Groups GroupsOf(Lowering& l, const Tensor& input, int first) {
+  Groups groups{input.sizes(), l.size(first), l.size(first + 1), l.size(first + 2), l.size(first + 3), 1};
+  groups.per_group = SymInt::Binary(SymInt::Kind::kFloorDiv, groups.channels, groups.groups);
+  return groups;
+}
+
+// Returns one number for each channel of each image, or of all images, as [N, C, 1, ...] or [1, C, 1, ...].
+Tensor ByChannel(Lowering& l, const Tensor& numbers, const Groups& groups, bool of_images) {
+  SymIntVector sizes(groups.input.size(), SymInt(1));
+  sizes[0] = of_images ? groups.n : SymInt(1);
+  sizes[1] = groups.channels;
+  return l.b.View(numbers, std::move(sizes));
+}
+
+// Returns the sums over the pixels of each channel, [N, groups, C / groups].
+Tensor SumOfPixels(Lowering& l, const Tensor& x, const Groups& groups) {
+  const Tensor sums = l.b.ReduceSum(x, TrailingDims(x, groups.input.size() - 2));
+  return l.b.View(sums, {groups.n, groups.groups, groups.per_group});
+}
+
+// Returns the mean over groups of x, [N, groups, 1].
+Tensor MeanOfGroups(Lowering& l, const Tensor& x, const Groups& groups) {
+  return l.b.ReduceSum(SumOfPixels(l, x, groups), {2}) / l.b.Literal(groups.Count());
+}
+
+// Returns numbers of groups, [N, groups, 1], for each of their channels, [N, C, 1, ...].
+Tensor SpreadOverChannels(Lowering& l, const Tensor& numbers, const Groups& groups) {
+  return ByChannel(l, l.b.Expand(numbers, {groups.n, groups.groups, groups.per_group}), groups, /*of_images=*/true);
+}
+
+// Returns the product of numbers of groups, [N, groups, 1], and weights of channels, [N, groups, C / groups], or only
+// the numbers if `weight` is undefined.
+Tensor TimesWeight(Lowering& l, const Tensor& numbers, const Tensor& weight, const Groups& groups) {
+  return weight.defined() ? numbers * l.b.View(weight, {1, groups.groups, groups.per_group}) : numbers;
 }
 
 // (input, weight, bias, N, C, HxW, group, eps) -> out, mean, rstd
 absl::Status LowerGroupNorm(Lowering& l) {
-  const GroupShape shape = GroupShapeOf(l, 3);
-  const Tensor x = l.b.View(l.wide(0), shape.Full());
+  const Tensor x = l.wide(0);
+  const Groups groups = GroupsOf(l, x, 3);
   const Tensor weight = l.wide_optional(1);
   const Tensor bias = l.wide_optional(2);
-  const Tensor mean = l.b.ReduceMean(x, {2, 3});
-  const Tensor centered = x - mean;
-  const Tensor rstd = l.b.Rsqrt(l.b.ReduceMean(centered * centered, {2, 3}) + l.literal(7));
-  Tensor y = centered * rstd;
-  if (weight.defined()) y = y * l.b.View(weight, shape.PerChannel());
-  if (bias.defined()) y = y + l.b.View(bias, shape.PerChannel());
-  const SymIntVector flat = {shape.n, shape.groups};
-  return l.ReturnCast({l.b.View(y, l.result().sizes), l.b.View(mean, flat), l.b.View(rstd, flat)});
+  const Tensor mean = MeanOfGroups(l, x, groups);
+  const Tensor centered = x - SpreadOverChannels(l, mean, groups);
+  const Tensor rstd = l.b.Rsqrt(MeanOfGroups(l, centered * centered, groups) + l.literal(7));
+  Tensor y = centered * SpreadOverChannels(l, TimesWeight(l, rstd, weight, groups), groups);
+  if (bias.defined()) y = y + ByChannel(l, bias, groups, /*of_images=*/false);
+  const SymIntVector flat = {groups.n, groups.groups};
+  return l.ReturnCast({y, l.b.View(mean, flat), l.b.View(rstd, flat)});
 }
 
 // (grad, input, mean, rstd, weight, N, C, HxW, group, mask) -> dx, dw, db
 absl::Status LowerGroupNormBackward(Lowering& l) {
-  const GroupShape shape = GroupShapeOf(l, 5);
-  const Tensor grad = l.b.View(l.wide(0), shape.Full());
-  const Tensor input = l.wide(1);
-  const Tensor x = l.b.View(input, shape.Full());
-  const Tensor mean = l.b.View(l.wide(2), shape.PerGroup());
-  const Tensor rstd = l.b.View(l.wide(3), shape.PerGroup());
+  const Tensor grad = l.wide(0);
+  const Tensor x = l.wide(1);
+  const Groups groups = GroupsOf(l, x, 5);
+  const SymIntVector per_group = {groups.n, groups.groups, 1};
+  const Tensor mean = l.b.View(l.wide(2), per_group);
+  const Tensor rstd = l.b.View(l.wide(3), per_group);
   const Tensor weight = l.wide_optional(4);
-  const Tensor normalized = (x - mean) * rstd;
-  const Tensor scaled = weight.defined() ? grad * l.b.View(weight, shape.PerChannel()) : grad;
-  const Tensor count = l.b.Literal(shape.Count());
-  const Tensor mean_grad = l.b.ReduceSum(scaled, {2, 3}) / count;
-  const Tensor mean_product = l.b.ReduceSum(scaled * normalized, {2, 3}) / count;
+  const Tensor centered = x - SpreadOverChannels(l, mean, groups);
+  const Tensor sum_grad = SumOfPixels(l, grad, groups);
+  const Tensor sum_product = SumOfPixels(l, grad * centered, groups) * rstd;
+  const Tensor count = l.b.Literal(groups.Count());
+  const Tensor mean_grad = l.b.ReduceSum(TimesWeight(l, sum_grad, weight, groups), {2}) / count;
+  const Tensor mean_product = l.b.ReduceSum(TimesWeight(l, sum_product, weight, groups), {2}) / count;
+  const auto spread = [&](const Tensor& numbers) { return SpreadOverChannels(l, numbers, groups); };
   std::vector<Tensor> results(3);
-  results[0] = l.b.View(rstd * (scaled - mean_grad - normalized * mean_product), input.sizes());
-  const SymIntVector channels = {shape.channels};
-  if (l.has_result(1)) results[1] = l.b.View(l.b.ReduceSum(grad * normalized, {0, 3}), channels);
-  if (l.has_result(2)) results[2] = l.b.View(l.b.ReduceSum(grad, {0, 3}), channels);
+  results[0] = grad * spread(TimesWeight(l, rstd, weight, groups)) - spread(rstd * mean_grad) -
+               centered * spread(rstd * rstd * mean_product);
+  const SymIntVector channels = {groups.channels};
+  if (l.has_result(1)) results[1] = l.b.View(l.b.ReduceSum(sum_product, {0}), channels);
+  if (l.has_result(2)) results[2] = l.b.View(l.b.ReduceSum(sum_grad, {0}), channels);
   return l.ReturnCast(results);
 }
 
