@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Trains group normalisation between convolutions, beside LibTorch eager, and checks that images stay channels-last.
+// Trains group and instance normalisation between convolutions, beside LibTorch eager, and checks that images stay
+// channels-last.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -26,6 +27,7 @@ constexpr int64_t kChannels = 12;
 
 struct Settings {
   int64_t groups = 3;
+  bool by_instance = false;  // instance normalisation, which ATen computes as batch normalisation of a view
   bool affine = true;
   std::vector<int64_t> area = {6, 4};
 };
@@ -33,7 +35,7 @@ struct Settings {
 // Two convolutions, each after group normalisation and SiLU, between images of twice their size.
 class Normalized : public Network {
  public:
-  explicit Normalized(const Settings& settings) : spatial_(settings.area.size()) {
+  explicit Normalized(const Settings& settings) : spatial_(settings.area.size()), by_instance_(settings.by_instance) {
     const auto norm = [&](int64_t groups) {
       return torch::nn::GroupNorm(torch::nn::GroupNormOptions(groups, kChannels).affine(settings.affine));
     };
@@ -49,11 +51,11 @@ class Normalized : public Network {
 
   torch::Tensor forward(torch::Tensor input) override {
     const torch::Tensor x = Convolve(input, first);
-    const torch::Tensor y = torch::silu(first_norm(x));
+    const torch::Tensor y = torch::silu(Normalize(first_norm, x));
     namespace F = torch::nn::functional;
     const torch::Tensor z = F::interpolate(
         y, F::InterpolateFuncOptions().scale_factor(std::vector<double>(spatial_, 2.0)).mode(torch::kNearest));
-    return Convolve(torch::silu(second_norm(z)), second);
+    return Convolve(torch::silu(Normalize(second_norm, z)), second);
   }
 
   torch::nn::GroupNorm first_norm = nullptr, second_norm = nullptr;
@@ -65,7 +67,14 @@ class Normalized : public Network {
     return torch::convolution(x, weight, scale, ones, ones, ones, false, std::vector<int64_t>(spatial_, 0), 1);
   }
 
+  torch::Tensor Normalize(torch::nn::GroupNorm& norm, const torch::Tensor& x) const {
+    if (!by_instance_) return norm(x);
+    return torch::instance_norm(x, norm->weight, norm->bias, {}, {}, /*use_input_stats=*/true, /*momentum=*/0.1,
+                                /*eps=*/1e-5, /*cudnn_enabled=*/false);
+  }
+
   size_t spatial_;
+  bool by_instance_;
 };
 
 ModelCase Model(const Settings& settings) {
@@ -96,6 +105,10 @@ TEST(GroupNormTest, OneChannelPerGroupMatchesEager) { ExpectMatch({.groups = kCh
 
 TEST(GroupNormTest, WithoutWeightsMatchesEager) { ExpectMatch({.affine = false}); }
 
+TEST(GroupNormTest, InstancesMatchEager) { ExpectMatch({.by_instance = true}); }
+
+TEST(GroupNormTest, InstancesWithoutWeightsMatchEager) { ExpectMatch({.by_instance = true, .affine = false}); }
+
 TEST(GroupNormTest, RowsOfChannelsMatchEager) { ExpectMatch({.area = {7}}); }
 
 TEST(GroupNormTest, VolumesOfChannelsMatchEager) { ExpectMatch({.area = {2, 3, 2}}); }
@@ -117,8 +130,10 @@ std::vector<std::string> RowMajorImages(const serialization::Method& method) {
   return ops;
 }
 
-TEST(GroupNormTest, ImagesStayChannelsLast) {
-  const ModelCase model = Model({});
+class LayoutTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(LayoutTest, ImagesStayChannelsLast) {
+  const ModelCase model = Model({.by_instance = GetParam()});
   at::Generator generator = at::detail::createCPUGenerator(kSeed);
   const auto compiled = aot::CompileModule(model.make_network, {model.make_input(generator)}, {});
   ASSERT_TRUE(compiled.ok()) << compiled.status();
@@ -128,6 +143,8 @@ TEST(GroupNormTest, ImagesStayChannelsLast) {
     EXPECT_THAT(RowMajorImages(method), ::testing::IsEmpty()) << method.name();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(ByInstance, LayoutTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace cotan::testing

@@ -2,6 +2,9 @@
 
 #include "aot/lowering/ops/flat_positions.h"
 
+#include <cstdint>
+#include <limits>
+
 namespace cotan::aot {
 
 Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim) {
@@ -16,6 +19,11 @@ Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes
     stride = stride * size;
   }
   return position;
+}
+
+DType PositionDType(const SymInt& size) {
+  const bool is_short = size.is_constant() && size.constant() <= std::numeric_limits<int32_t>::max();
+  return is_short ? DType::kInt32 : DType::kInt64;
 }
 
 Tensor GatherAlong(Lowering& l, const Tensor& x, const Tensor& index, int64_t dim) {

@@ -16,6 +16,10 @@ namespace cotan::aot {
 // dimensions, as in aten::gather. i64, with the sizes of `index`.
 Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim);
 
+// Returns the dtype in which to compute positions in a dimension of `size` elements: i32 if that surely suffices, as
+// twice as many of these as of i64 fit in a vector.
+DType PositionDType(const SymInt& size);
+
 // Returns the elements of x that `index` (checked), of as many dimensions as x, names along `dim`.
 Tensor GatherAlong(Lowering& l, const Tensor& x, const Tensor& index, int64_t dim);
 

@@ -70,6 +70,18 @@ absl::Status LowerGather(Lowering& l) {
   return l.Return(GatherAlong(l, x, index, dim));
 }
 
+// Returns whether `index` names one element in each line along `dim` of a tensor of `sizes`.
+bool NamesOneOfEachLine(const Tensor& index, SymIntVector sizes, int64_t dim) {
+  sizes[static_cast<size_t>(dim)] = SymInt(1);
+  return index.sizes() == sizes;
+}
+
+// Returns whether each element of a tensor of `sizes` is the one of its line along `dim` that `index` (checked) names.
+Tensor IsNamed(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim) {
+  const DType dtype = PositionDType(sizes[static_cast<size_t>(dim)]);
+  return l.b.Eq(l.b.Iota(static_cast<int>(dim), dtype, sizes), l.b.Cast(index, dtype));
+}
+
 // (self, dim, index, src)
 absl::Status LowerScatterAdd(Lowering& l) {
   const DType dtype = l.result().dtype;
@@ -79,6 +91,10 @@ absl::Status LowerScatterAdd(Lowering& l) {
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
   const Tensor index = l.b.CheckedIndex(places, x.sizes()[static_cast<size_t>(dim)]);
   const Tensor source = Cropped(l, AtLeastVector(l, l.tensor(3), dtype), index.sizes());
+  if (NamesOneOfEachLine(index, x.sizes(), dim)) {
+    const Tensor sum = dtype == DType::kBool ? l.b.Or(x, source) : x + source;
+    return l.Return(l.b.View(l.b.Select(IsNamed(l, index, x.sizes(), dim), sum, x), l.result().sizes));
+  }
   const Tensor position = FlatPositions(l, index, x.sizes(), dim);
   const SymIntVector flat = {NumElementsOf(x.sizes())};
   return l.Return(l.b.View(l.b.ScatterAdd(source, position, l.b.View(x, flat), 0, -1, flat), l.result().sizes));
@@ -155,6 +171,9 @@ absl::Status LowerScatter(Lowering& l) {
   const Tensor index = l.b.CheckedIndex(places, x.sizes()[static_cast<size_t>(dim)]);
   source = source.is_literal() ? l.b.Full(source, x.dtype(), index.sizes())
                                : Cropped(l, AtLeastVector(l, source, x.dtype()), index.sizes());
+  if (NamesOneOfEachLine(index, x.sizes(), dim)) {
+    return l.Return(l.b.View(l.b.Select(IsNamed(l, index, x.sizes(), dim), source, x), l.result().sizes));
+  }
   const Tensor position = FlatPositions(l, index, x.sizes(), dim);
   const Tensor counts = LastOfEqual(l, position, dim);
   const Tensor result = OverwriteRows(l, Flat(l, x), Flat(l, source), Flat(l, position), Flat(l, counts), 0);

@@ -6,17 +6,36 @@
 
 #include "absl/strings/match.h"
 #include "aot/ir/collective_node.h"
+#include "aot/ir/prim_node.h"
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 
 namespace cotan::aot {
 namespace {
 
-// Returns all dimensions except 1, the channel.
-std::vector<int64_t> BatchDims(const Tensor& x) {
+// What is normalised over all dimensions except the channel.
+struct Batch {
+  Tensor x;               // [N, C, ...]
+  bool by_image = false;  // each image has channels of its own, N * C in all
+};
+
+// Returns the batch of a tensor [N, C, ...]. Instance normalisation views [N, C, ...] as [1, N * C, ...], which layout
+// assignment does not see through: its images are normalised before that view.
+Batch BatchOf(Lowering& l, const Tensor& x) {
+  const Node* node = l.b.Producer(x.id());
+  if (node == nullptr || !IsPrim(*node, PrimOp::kView)) return {l.widened(x)};
+  const Tensor source = l.b.Value(OperandOf(*node, "x"));
+  const SymIntVector& from = source.sizes();
+  const SymIntVector& to = x.sizes();
+  const bool merges = from.size() == to.size() && from.size() > 2 && to[0] == SymInt(1) && from[0] * from[1] == to[1] &&
+                      std::equal(from.begin() + 2, from.end(), to.begin() + 2);
+  return merges ? Batch{l.widened(source), true} : Batch{l.widened(x)};
+}
+
+std::vector<int64_t> BatchDims(const Batch& batch) {
   std::vector<int64_t> dims;
-  for (int64_t i = 0; i < x.rank(); ++i) {
-    if (i != 1) dims.push_back(i);
+  for (int64_t i = 0; i < batch.x.rank(); ++i) {
+    if (i > 1 || (i == 0 && !batch.by_image)) dims.push_back(i);
   }
   return dims;
 }
@@ -27,17 +46,21 @@ SymInt CountOf(const Tensor& x, absl::Span<const int64_t> dims) {
   return count;
 }
 
-// [C] as [1, C, 1, ...].
-Tensor PerChannel(Lowering& l, const Tensor& vector, const Tensor& like) {
-  SymIntVector sizes(like.sizes().size(), SymInt(1));
-  sizes[1] = like.sizes()[1];
+// [C] as [1, C, 1, ...], or [N * C] as [N, C, 1, ...].
+Tensor PerChannel(Lowering& l, const Tensor& vector, const Batch& batch) {
+  SymIntVector sizes(batch.x.sizes().size(), SymInt(1));
+  if (batch.by_image) sizes[0] = batch.x.sizes()[0];
+  sizes[1] = batch.x.sizes()[1];
   return l.b.View(vector, std::move(sizes));
 }
 
-Tensor AsVector(Lowering& l, const Tensor& per_channel) { return l.b.View(per_channel, {per_channel.sizes()[1]}); }
+// The reverse of PerChannel().
+Tensor AsVector(Lowering& l, const Tensor& per_channel) {
+  return l.b.View(per_channel, {per_channel.sizes()[0] * per_channel.sizes()[1]});
+}
 
 struct BatchMoments {
-  Tensor mean;  // [1, C, 1, ...]
+  Tensor mean;  // as of PerChannel()
   Tensor variance;
   Tensor ranks;  // [1]: the number of ranks; undefined: one process
 };
@@ -53,8 +76,9 @@ std::vector<Tensor> SumOverRanks(Lowering& l, std::vector<Tensor> tensors) {
 
 // Two passes: squaring after subtracting the mean avoids cancellation. Deep networks amplify the
 // rounding errors of a single pass, for example at a relu whose input is close to 0.
-BatchMoments MomentsOf(Lowering& l, const Tensor& x) {
-  const std::vector<int64_t> dims = BatchDims(x);
+BatchMoments MomentsOf(Lowering& l, const Batch& batch) {
+  const Tensor& x = batch.x;
+  const std::vector<int64_t> dims = BatchDims(batch);
   Tensor mean = l.b.ReduceMean(x, dims);
   Tensor ranks;
   if (IsSynchronized(l)) {
@@ -69,17 +93,19 @@ BatchMoments MomentsOf(Lowering& l, const Tensor& x) {
 }
 
 struct BatchNormArguments {
-  Tensor x, weight, bias, running_mean, running_var;
+  Batch batch;
+  Tensor weight, bias, running_mean, running_var;
   bool training = false;
   double momentum = 0;
   double eps = 0;
 };
 
 Tensor Affine(Lowering& l, const BatchNormArguments& arguments, const Tensor& mean, const Tensor& invstd) {
-  const Tensor& x = arguments.x;
-  const Tensor scale = arguments.weight.defined() ? invstd * PerChannel(l, arguments.weight, x) : invstd;
-  const Tensor y = (x - mean) * scale;
-  return arguments.bias.defined() ? y + PerChannel(l, arguments.bias, x) : y;
+  const Batch& batch = arguments.batch;
+  const Tensor scale = arguments.weight.defined() ? invstd * PerChannel(l, arguments.weight, batch) : invstd;
+  Tensor y = (batch.x - mean) * scale;
+  if (arguments.bias.defined()) y = y + PerChannel(l, arguments.bias, batch);
+  return l.b.View(y, l.result().sizes);
 }
 
 Tensor Blend(Lowering& l, const Tensor& running, const Tensor& batch, double momentum) {
@@ -88,22 +114,22 @@ Tensor Blend(Lowering& l, const Tensor& running, const Tensor& batch, double mom
 
 // Results: out, save_mean, save_invstd[, new running mean, new running var].
 absl::Status BatchNorm(Lowering& l, const BatchNormArguments& arguments) {
-  const Tensor& x = arguments.x;
+  const Batch& batch = arguments.batch;
   const Tensor eps = l.b.Literal(arguments.eps);
   if (!arguments.training) {
     if (!arguments.running_mean.defined()) return l.Unsupported("evaluation without running statistics");
-    const Tensor mean = PerChannel(l, arguments.running_mean, x);
-    const Tensor invstd = l.b.Rsqrt(PerChannel(l, arguments.running_var, x) + eps);
-    const Tensor none = l.b.Full(l.b.Literal(0.0), x.dtype(), {SymInt(0)});
+    const Tensor mean = PerChannel(l, arguments.running_mean, batch);
+    const Tensor invstd = l.b.Rsqrt(PerChannel(l, arguments.running_var, batch) + eps);
+    const Tensor none = l.b.Full(l.b.Literal(0.0), batch.x.dtype(), {SymInt(0)});
     return l.ReturnCast(
         {Affine(l, arguments, mean, invstd), none, none, arguments.running_mean, arguments.running_var});
   }
-  const BatchMoments moments = MomentsOf(l, x);
+  const BatchMoments moments = MomentsOf(l, batch);
   const Tensor invstd = l.b.Rsqrt(moments.variance + eps);
   std::vector<Tensor> results = {Affine(l, arguments, moments.mean, invstd), AsVector(l, moments.mean),
                                  AsVector(l, invstd)};
   if (l.node().outputs.size() > 3) {
-    const SymInt count = CountOf(x, BatchDims(x));
+    const SymInt count = CountOf(batch.x, BatchDims(batch));
     Tensor unbiased;
     if (moments.ranks.defined()) {
       const Tensor all = moments.ranks * l.b.Literal(count);
@@ -121,36 +147,37 @@ absl::Status BatchNorm(Lowering& l, const BatchNormArguments& arguments) {
 absl::Status LowerBatchNorm(Lowering& l) {
   const bool mutates = l.flag(5) && l.node().outputs.size() <= 3 && !l.is_none(3);
   if (mutates) return l.Unsupported("running statistics that the op itself would write; trace the functional form");
-  return BatchNorm(l, {l.wide(0), l.wide_optional(1), l.wide_optional(2), l.wide_optional(3), l.wide_optional(4),
-                       l.flag(5), l.number(6), l.number(7)});
+  return BatchNorm(l, {BatchOf(l, l.tensor(0)), l.wide_optional(1), l.wide_optional(2), l.wide_optional(3),
+                       l.wide_optional(4), l.flag(5), l.number(6), l.number(7)});
 }
 
 // (input, weight, bias, training, momentum, eps)
 absl::Status LowerBatchNormNoStats(Lowering& l) {
-  return BatchNorm(
-      l, {l.wide(0), l.wide_optional(1), l.wide_optional(2), Tensor(), Tensor(), true, l.number(4), l.number(5)});
+  return BatchNorm(l, {BatchOf(l, l.tensor(0)), l.wide_optional(1), l.wide_optional(2), Tensor(), Tensor(), true,
+                       l.number(4), l.number(5)});
 }
 
 // (input, weight, bias, running_mean, running_var, momentum, eps)
 absl::Status LowerBatchNormNoTraining(Lowering& l) {
-  return BatchNorm(l, {l.wide(0), l.wide_optional(1), l.wide_optional(2), l.wide_optional(3), l.wide_optional(4), false,
-                       l.number(5), l.number(6)});
+  return BatchNorm(l, {BatchOf(l, l.tensor(0)), l.wide_optional(1), l.wide_optional(2), l.wide_optional(3),
+                       l.wide_optional(4), false, l.number(5), l.number(6)});
 }
 
 // (grad, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, mask)
 absl::Status LowerBatchNormBackward(Lowering& l) {
-  const Tensor grad = l.wide(0);
-  const Tensor x = l.wide(1);
+  const Batch batch = BatchOf(l, l.tensor(1));
+  const Tensor& x = batch.x;
+  const Tensor grad = l.b.View(l.wide(0), x.sizes());
   const Tensor weight = l.wide_optional(2);
   const bool train = l.flag(7);
-  const std::vector<int64_t> dims = BatchDims(x);
-  const Tensor mean = PerChannel(l, l.wide(train ? 5 : 3), x);
+  const std::vector<int64_t> dims = BatchDims(batch);
+  const Tensor mean = PerChannel(l, l.wide(train ? 5 : 3), batch);
   const Tensor invstd =
-      train ? PerChannel(l, l.wide(6), x) : l.b.Rsqrt(PerChannel(l, l.wide(4), x) + l.b.Literal(l.number(8)));
+      train ? PerChannel(l, l.wide(6), batch) : l.b.Rsqrt(PerChannel(l, l.wide(4), batch) + l.b.Literal(l.number(8)));
   const Tensor centered = x - mean;
   const Tensor sum_grad = l.b.ReduceSum(grad, dims);
   const Tensor sum_product = l.b.ReduceSum(grad * centered, dims) * invstd;
-  const Tensor scale = weight.defined() ? invstd * PerChannel(l, weight, x) : invstd;
+  const Tensor scale = weight.defined() ? invstd * PerChannel(l, weight, batch) : invstd;
   Tensor grad_input = grad * scale;
   if (train) {
     Tensor count = l.b.Literal(CountOf(x, dims));
@@ -162,6 +189,7 @@ absl::Status LowerBatchNormBackward(Lowering& l) {
     }
     grad_input = grad_input - centered * (scale * invstd * sums[0] / count) - scale * sums[1] / count;
   }
+  grad_input = l.b.View(grad_input, l.tensor(1).sizes());
   return l.ReturnCast({grad_input, AsVector(l, sum_product), AsVector(l, sum_grad)});
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "aot/lowering/ops/flat_positions.h"
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 
@@ -98,13 +99,14 @@ absl::Status LowerVariance(Lowering& l, bool root, bool with_mean) {
   return l.ReturnCast({Shape(l, spread, dims, keepdim), Shape(l, moments->mean, dims, keepdim)});
 }
 
-// Returns the first index along `dim` at which x has the extreme value; NaN counts as extreme.
+// Returns the first index along `dim` at which x has the extreme value, i64; NaN counts as extreme.
 Tensor ArgExtreme(Lowering& l, const Tensor& x, const Tensor& extreme, int64_t dim) {
   const SymInt size = x.sizes()[static_cast<size_t>(dim)];
   Tensor hit = l.b.Eq(x, extreme);
   if (IsFloatingPoint(x.dtype())) hit = l.b.Or(hit, l.b.Unary(serialization::FN_ISNAN, x));
-  const Tensor position = l.b.Iota(static_cast<int>(dim), DType::kInt64, x.sizes());
-  return l.b.Reduce(serialization::FN_REDUCE_MIN, l.b.Select(hit, position, l.b.Literal(size)), {dim});
+  const Tensor position = l.b.Iota(static_cast<int>(dim), PositionDType(size), x.sizes());
+  const Tensor first = l.b.Reduce(serialization::FN_REDUCE_MIN, l.b.Select(hit, position, l.b.Literal(size)), {dim});
+  return l.b.Cast(first, DType::kInt64);
 }
 
 absl::Status LowerExtremeWithIndex(Lowering& l, ScalarFn fn) {

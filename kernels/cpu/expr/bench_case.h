@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -52,6 +53,15 @@ class BenchCase {
   void AddRngState() {
     Add(inputs_, DType::kInt64, {2});
     inputs_.back()->SetValues({3, 4});
+  }
+  // Adds an f32 input whose last two dimensions are transposed in memory.
+  void AddTransposed(const std::vector<int64_t>& sizes) {
+    DimVector order(sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::swap(order[order.size() - 2], order.back());
+    const DimVector dims(sizes.begin(), sizes.end());
+    const StridedLayout layout{dims, DenseStrides(dims, order), 0};
+    inputs_.push_back(std::make_unique<testing::HostTensor>(DType::kFloat32, layout));
   }
   // Adds an input of `sizes` integers below `limit`.
   void AddIndices(const std::vector<int64_t>& sizes, int64_t limit) {

@@ -378,6 +378,36 @@ void BatchNormBackward(benchmark::State& state, Activation activation) {
       .Run(state, c.count);
 }
 
+// --- Images that are channels-last, beside row-major ones. Arguments: elements, channels, elements of an image's
+// channel ---
+
+struct Images {
+  explicit Images(const benchmark::State& state)
+      : count(state.range(0)), sizes({count / (state.range(1) * state.range(2)), state.range(2), state.range(1)}) {}
+  int64_t count;
+  std::vector<int64_t> sizes;
+};
+
+void AddTransposed(benchmark::State& state) {
+  const Images images(state);
+  ExprBuilder b(images.sizes);
+  b.Output(b.Add(b.Input(0, kF32), b.Input(1, kF32)));
+  BenchCase c(b, {images.sizes}, {images.sizes});
+  c.AddTransposed(images.sizes);
+  c.Run(state, images.count);
+}
+
+void SquaredErrorOfTransposed(benchmark::State& state) {
+  const Images images(state);
+  ExprBuilder b(images.sizes, {0, 1, 2});
+  const int difference = b.Sub(b.Input(0, kF32), b.Input(1, kF32));
+  b.Output(b.Sum(b.Mul(difference, difference)));
+  b.Output(difference);
+  BenchCase c(b, {images.sizes}, {{1, 1, 1}, images.sizes});
+  c.AddTransposed(images.sizes);
+  c.Run(state, images.count);
+}
+
 // --- Sizes -------------------------------------------------------------------
 
 constexpr int64_t kTiny = 64, kInCache = 4096, kOutOfCache = 16 << 20;
@@ -389,6 +419,9 @@ void RowSizes(benchmark::internal::Benchmark* b) {
 void ChannelSizes(benchmark::internal::Benchmark* b) {
   b->Args({1 << 18, 16, 0})->Args({1 << 20, 64, 0})->Args({1 << 20, 512, 0})->Args({1 << 22, 64, 0});
   b->Args({1 << 18, 16, 784})->Args({1 << 20, 64, 256})->Args({1 << 20, 512, 49})->Args({1 << 22, 64, 3136});
+}
+void ImageSizes(benchmark::internal::Benchmark* b) {
+  b->Args({3 << 16, 3, 4096})->Args({1 << 18, 64, 784})->Args({1 << 20, 128, 1024})->Args({1 << 22, 512, 1024});
 }
 void FlatSizes(benchmark::internal::Benchmark* b) { b->Arg(kTiny)->Arg(kInCache)->Arg(1 << 18)->Arg(4 << 20); }
 
@@ -427,6 +460,8 @@ BENCHMARK_CAPTURE(BatchNorm, Silu, Activation::kSilu)->Apply(ChannelSizes);
 BENCHMARK_CAPTURE(BatchNormBackward, Plain, Activation::kNone)->Apply(ChannelSizes);
 BENCHMARK_CAPTURE(BatchNormBackward, Relu, Activation::kRelu)->Apply(ChannelSizes);
 BENCHMARK_CAPTURE(BatchNormBackward, Silu, Activation::kSilu)->Apply(ChannelSizes);
+BENCHMARK(AddTransposed)->Apply(ImageSizes);
+BENCHMARK(SquaredErrorOfTransposed)->Apply(ImageSizes);
 
 }  // namespace
 }  // namespace cotan::cpu

@@ -45,6 +45,18 @@ int64_t Product(const std::vector<Tiling::Loop>& loops) {
   return product;
 }
 
+// Moves the longest reduced dimension to the innermost place, if that has a short one: rows of tiles are reduced, and
+// have one dimension.
+void MoveShortReductionOut(std::vector<LoopDim>& dims) {
+  constexpr int64_t kShort = 16;
+  if (dims.empty() || !dims.back().reduced || dims.back().size >= kShort) return;
+  const auto is_shorter = [](const LoopDim& a, const LoopDim& b) {
+    return (a.reduced ? a.size : 0) < (b.reduced ? b.size : 0);
+  };
+  const auto longest = std::max_element(dims.begin(), dims.end(), is_shorter);
+  std::rotate(longest, longest + 1, dims.end());
+}
+
 // Returns the index of the innermost dimension, other than the last, that is reduced if `reduced` and not
 // reduced otherwise; -1 if there is none.
 int InnermostOuter(absl::Span<const LoopDim> dims, bool reduced) {
@@ -77,6 +89,7 @@ std::vector<LoopDim> OrderLoops(absl::Span<const int64_t> domain_sizes, const st
       merged.push_back(std::move(dim));
     }
   }
+  MoveShortReductionOut(merged);
   return merged;
 }
 

@@ -30,6 +30,19 @@ TEST(GeometryTest, ChannelsLastIsWalkedInTheOrderOfMemory) {
   EXPECT_FALSE(dims[1].reduced);
 }
 
+TEST(GeometryTest, LongReductionsAreInnermost) {
+  // An image of three channels, NHWC and row-major, reduced over all dimensions, and over all but the first.
+  const std::vector<DimVector> strides = {{60, 1, 15, 3}, {60, 20, 5, 1}};
+  const auto all = Order({2, 3, 4, 5}, {true, true, true, true}, strides);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all.back().strides, (PerOperand{3, 1}));
+  const auto images = Order({2, 3, 4, 5}, {false, true, true, true}, strides);
+  EXPECT_EQ(images.back().strides, (PerOperand{3, 1}));
+  EXPECT_FALSE(images.front().reduced);
+  const auto channels = Order({2, 3, 4, 5}, {false, true, false, false}, strides);
+  EXPECT_EQ(channels.back().strides, (PerOperand{1, 20})) << "no other reduced dimension";
+}
+
 TEST(GeometryTest, BroadcastKeepsDimensionsApart) {
   const auto dims = Order({2, 3}, {false, false}, {{3, 1}, {0, 1}});
   ASSERT_EQ(dims.size(), 2u);
