@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
+#include "kernels/cpu/simd/avx512_lanes.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/transpose16.h"
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/tuning.h"
 
@@ -50,9 +52,33 @@ std::vector<Loop> MergedLoops(absl::Span<const int64_t> sizes, absl::Span<const 
   return merged;
 }
 
+#ifdef COTAN_LANES_TARGET
+// Transposes a block of kTile x kTile elements.
+COTAN_LANES_TARGET void TransposeBlock(const float* from, int64_t from_column, float* to, int64_t to_row) {
+  Float16Lanes lanes[kTile];
+#pragma GCC unroll 16
+  for (int64_t c = 0; c < kTile; ++c) lanes[c] = Float16Lanes(_mm512_loadu_ps(from + c * from_column));
+  Transpose16x16(lanes);
+#pragma GCC unroll 16
+  for (int64_t r = 0; r < kTile; ++r) _mm512_storeu_ps(to + r * to_row, __m512(lanes[r]));
+}
+
+// Transposes the whole blocks of `rows` x `columns` elements of 4 bytes.
+COTAN_LANES_TARGET void TransposeBlocks(const void* source, int64_t from_column, void* destination, int64_t to_row,
+                                        int64_t rows, int64_t columns) {
+  const auto* from = static_cast<const float*>(source);
+  auto* to = static_cast<float*>(destination);
+  for (int64_t c = 0; c + kTile <= columns; c += kTile) {
+    for (int64_t r = 0; r + kTile <= rows; r += kTile) {
+      TransposeBlock(from + r + c * from_column, from_column, to + r * to_row + c, to_row);
+    }
+  }
+}
+#endif
+
 // Computes to[r * to_row + c] = from[r + c * from_column]: rows of the destination are columns of the source.
 template <typename T>
-COTAN_SIMD_VERSIONS void Transpose(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
+COTAN_SIMD_VERSIONS void TransposeElements(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
                                    int64_t columns) {
   for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
     const int64_t r1 = std::min(rows, r0 + kTile);
@@ -63,6 +89,22 @@ COTAN_SIMD_VERSIONS void Transpose(const T* from, int64_t from_column, T* to, in
       }
     }
   }
+}
+
+// TransposeElements(), by blocks in registers where there are such.
+template <typename T>
+void Transpose(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows, int64_t columns) {
+  int64_t done_rows = 0, done_columns = 0;
+#ifdef COTAN_LANES_TARGET
+  if (sizeof(T) == sizeof(float) && HasAvx512Lanes()) {
+    TransposeBlocks(from, from_column, to, to_row, rows, columns);
+    done_rows = rows / kTile * kTile;
+    done_columns = columns / kTile * kTile;
+  }
+#endif
+  TransposeElements(from + done_columns * from_column, from_column, to + done_columns, to_row, done_rows,
+                    columns - done_columns);
+  TransposeElements(from + done_rows, from_column, to + done_rows * to_row, to_row, rows - done_rows, columns);
 }
 
 template <typename T>
