@@ -79,7 +79,7 @@ COTAN_LANES_TARGET void TransposeBlocks(const void* source, int64_t from_column,
 // Computes to[r * to_row + c] = from[r + c * from_column]: rows of the destination are columns of the source.
 template <typename T>
 COTAN_SIMD_VERSIONS void TransposeElements(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
-                                   int64_t columns) {
+                                           int64_t columns) {
   for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
     const int64_t r1 = std::min(rows, r0 + kTile);
     for (int64_t c0 = 0; c0 < columns; c0 += kTile) {

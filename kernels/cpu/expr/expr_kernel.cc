@@ -10,6 +10,7 @@
 #include "kernels/api/expr_program.h"
 #include "kernels/cpu/expr/dequantize.h"
 #include "kernels/cpu/expr/plan.h"
+#include "kernels/cpu/expr/transposition.h"
 #include "kernels/cpu/expr/worker.h"
 #include "kernels/cpu/threading/parallel.h"
 
@@ -119,7 +120,15 @@ namespace {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeTiled(const ExprProgram& program, const KernelRequest& request,
                                                   const expr::TileOps& ops, double ns_per_thread) {
   COTAN_ASSIGN_OR_RETURN(expr::Plan plan, expr::CompilePlan(program, request, ops));
-  return std::make_unique<expr::ExprKernel>(std::move(plan), request.threads, ns_per_thread, ops);
+  expr::Transposition transposition(request, plan);
+  if (!transposition.IsNeeded()) {
+    return std::make_unique<expr::ExprKernel>(std::move(plan), request.threads, ns_per_thread, ops);
+  }
+  const KernelRequest in_order = transposition.InOrder(request);
+  COTAN_ASSIGN_OR_RETURN(const ExprProgram program_in_order, ResolveExpr(in_order));
+  COTAN_ASSIGN_OR_RETURN(plan, expr::CompilePlan(program_in_order, in_order, ops));
+  return transposition.Around(std::make_unique<expr::ExprKernel>(std::move(plan), request.threads, ns_per_thread, ops),
+                              request);
 }
 
 }  // namespace

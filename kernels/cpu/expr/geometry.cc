@@ -73,7 +73,7 @@ std::vector<LoopDim> OrderLoops(absl::Span<const int64_t> domain_sizes, const st
   std::vector<LoopDim> dims;
   for (size_t d = 0; d < domain_sizes.size(); ++d) {
     if (domain_sizes[d] == 1) continue;
-    LoopDim dim{domain_sizes[d], reduced[d], {}};
+    LoopDim dim{domain_sizes[d], reduced[d], {}, {static_cast<int64_t>(d)}};
     for (const DimVector& strides : operand_strides) dim.strides.push_back(strides[d]);
     // The stable insertion keeps the domain's order where strides do not decide.
     size_t at = dims.size();
@@ -85,6 +85,7 @@ std::vector<LoopDim> OrderLoops(absl::Span<const int64_t> domain_sizes, const st
     if (!merged.empty() && CanMerge(merged.back(), dim)) {
       merged.back().size *= dim.size;
       merged.back().strides = dim.strides;
+      merged.back().domain_dims.insert(merged.back().domain_dims.end(), dim.domain_dims.begin(), dim.domain_dims.end());
     } else {
       merged.push_back(std::move(dim));
     }
@@ -97,6 +98,9 @@ Tiling MakeTiling(absl::Span<const LoopDim> dims, int num_operands, int64_t max_
   Tiling tiling;
   tiling.row_strides.assign(static_cast<size_t>(num_operands), 0);
   tiling.col_strides.assign(static_cast<size_t>(num_operands), 0);
+  for (const LoopDim& dim : dims) {
+    tiling.domain_dims.insert(tiling.domain_dims.end(), dim.domain_dims.begin(), dim.domain_dims.end());
+  }
   if (dims.empty()) return tiling;
   const LoopDim& inner = dims.back();
   const bool any_reduced = std::any_of(dims.begin(), dims.end(), [](const LoopDim& dim) { return dim.reduced; });

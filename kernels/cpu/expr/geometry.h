@@ -22,6 +22,7 @@ struct LoopDim {
   int64_t size = 0;
   bool reduced = false;
   PerOperand strides;
+  DimVector domain_dims = {};  // outermost first
 };
 
 // Orders the domain's dimensions, outermost first, by the strides of the operands (operands earlier in
@@ -66,6 +67,8 @@ struct Tiling {
   bool cols_in_units = true;
   int64_t units = 1;
   int64_t chunks = 1;  // per unit
+  // The dimensions of the domain in the order of the loops, outermost first, without those of size 1.
+  DimVector domain_dims;
 
   // Returns the number of reduced results of a whole unit.
   int64_t unit_width() const {
