@@ -132,32 +132,6 @@ void SpreadRows(T* out, const T* from, int64_t rows, int64_t cols, int64_t row_s
   }
 }
 
-// Columns of a tile that are copied together from or to a transposed operand, whose columns are dense: as many lines as
-// a first-level cache keeps even if they are at multiples of its size.
-constexpr int64_t kDenseColumns = 8;
-
-// Load() of rows that begin one element after the other.
-template <typename Fn, typename From, typename To>
-void LoadTransposed(To* out, const From* in, int64_t rows, int64_t cols, int64_t col_stride) {
-  for (int64_t begin = 0; begin < cols; begin += kDenseColumns) {
-    const int64_t end = begin + kDenseColumns < cols ? begin + kDenseColumns : cols;
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = begin; c < end; ++c) out[r * cols + c] = Fn::Do(in[c * col_stride + r]);
-    }
-  }
-}
-
-// Store() of rows that begin one element after the other.
-template <typename Fn, typename From, typename To>
-void StoreTransposed(To* out, const From* in, int64_t rows, int64_t cols, int64_t col_stride) {
-  for (int64_t begin = 0; begin < cols; begin += kDenseColumns) {
-    const int64_t end = begin + kDenseColumns < cols ? begin + kDenseColumns : cols;
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = begin; c < end; ++c) out[c * col_stride + r] = Fn::Do(in[r * cols + c]);
-    }
-  }
-}
-
 template <typename Fn, typename From>
 void Load(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   auto* out = static_cast<decltype(Fn::Do(From{}))*>(to);
@@ -165,7 +139,6 @@ void Load(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_st
   if constexpr (sizeof(From) == sizeof(*out)) {  // the bits are copied
     if (col_stride == 0) return SpreadRows(out, in, rows, cols, row_stride);
   }
-  if (row_stride == 1 && col_stride > 1) return LoadTransposed<Fn>(out, in, rows, cols, col_stride);
   for (int64_t r = 0; r < rows; ++r, out += cols, in += row_stride) {
     if (col_stride == 1) {
 #pragma GCC ivdep
@@ -183,7 +156,6 @@ template <typename Fn, typename From>
 void Store(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   auto* out = static_cast<decltype(Fn::Do(From{}))*>(to);
   const auto* in = static_cast<const From*>(from);
-  if (row_stride == 1 && col_stride > 1) return StoreTransposed<Fn>(out, in, rows, cols, col_stride);
   for (int64_t r = 0; r < rows; ++r, out += row_stride, in += cols) {
     if (col_stride == 1) {
 #pragma GCC ivdep
