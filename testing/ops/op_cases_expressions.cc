@@ -131,6 +131,7 @@ std::vector<OpCase> CompositeCases() {
                     {T({4, 6, 5, 5}), T({4, 6, 5, 5}), T({6}), T({6}), Positive({6}), T({6}), Positive({6}), V(false),
                      V(1e-5), Bools({true, true, true})}},
                    {"native_group_norm.default", {T({2, 6, 5, 5}), T({6}), T({6}), V(2), V(6), V(25), V(3), V(1e-5)}},
+                   {"native_group_norm.default", {T({4, 6}), T({6}), T({6}), V(4), V(6), V(1), V(2), V(1e-5)}},
                    {"native_group_norm_backward.default",
                     {T({2, 6, 5, 5}), T({2, 6, 5, 5}), T({2, 3}), Positive({2, 3}), T({6}), V(2), V(6), V(25), V(3),
                      Bools({true, true, true})}},

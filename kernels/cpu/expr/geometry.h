@@ -25,11 +25,10 @@ struct LoopDim {
   DimVector domain_dims = {};  // outermost first
 };
 
-// Orders the domain's dimensions, outermost first, by the strides of the operands (operands earlier in
-// `priority` take precedence), drops dimensions of size 1 and merges adjacent ones that are both reduced or
-// both not and that every operand addresses with one stride. If the innermost dimension is reduced and short, a longer
-// reduced one takes its place. operand_strides[k] has one stride per domain
-// dimension, in elements.
+// Orders the domain's dimensions, outermost first, by the strides of the operands (operands earlier in `priority` take
+// precedence), drops dimensions of size 1 and merges adjacent ones that are both reduced or both not and that every
+// operand addresses with one stride. If the innermost dimension is reduced and short, a longer reduced one takes its
+// place. operand_strides[k] has one stride per domain dimension, in elements.
 std::vector<LoopDim> OrderLoops(absl::Span<const int64_t> domain_sizes, const std::vector<bool>& reduced,
                                 absl::Span<const DimVector> operand_strides, absl::Span<const int> priority);
 
