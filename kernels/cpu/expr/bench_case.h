@@ -90,7 +90,7 @@ class BenchCase {
     std::vector<Line> scratch((*kernel)->scratch_bytes() / sizeof(Line) + 1);
     const KernelArgs args = {in.data(), out.data(), scratch.data()};
     const auto start = std::chrono::steady_clock::now();
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
       if (!(*kernel)->Run(args).ok()) return state.SkipWithError("run failed");
       benchmark::ClobberMemory();
     }

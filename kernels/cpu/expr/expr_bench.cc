@@ -26,7 +26,7 @@ constexpr DType kF32 = DType::kFloat32;
 void Memcpy(benchmark::State& state) {
   const int64_t n = state.range(0);
   std::vector<float> from(static_cast<size_t>(n), 1.0f), to(static_cast<size_t>(n));
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     std::memcpy(to.data(), from.data(), static_cast<size_t>(n) * sizeof(float));
     benchmark::ClobberMemory();
   }
