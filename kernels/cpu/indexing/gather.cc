@@ -203,8 +203,7 @@ class ScatterAddKernel final : public Kernel {
 // nearly so.
 class Operands {
  public:
-  // Keeps the order of dimensions if the result is not dense in any, or the index has
-  // not one dimension.
+  // Keeps the order of dimensions if the result is not dense in any, or the index is not a vector.
   Operands(const StridedLayout& result, int64_t index_rank, int64_t dim) : dim_(dim) {
     if (index_rank != 1) return;
     DimVector order(result.sizes.size());
