@@ -36,6 +36,9 @@ constexpr double kColdBytesPerNs = 20;
 // The least cost of a repetition, of the time that its ops take elsewhere: it may make them read values from memory
 // sooner, not for nothing.
 constexpr double kLeastCost = 1.0 / 16;
+// Functions of values that do not fit in caches take up to this many times as long as the estimate, which is near the
+// truth for other ops.
+constexpr double kLargeFunctionCost = 2;
 
 // What RepeatCheapOps() accepts: percent of the arena for each percent of time, and the most time.
 constexpr double kMemoryForTime = 10;
@@ -118,8 +121,7 @@ absl::Status Recomputation::RepeatCheapOps() {
   double left = kMostCheapTime * time;
   const auto is_cheap = [&](const Candidate& candidate) {
     const double memory = static_cast<double>(candidate.bytes) / static_cast<double>(before);
-    return memory >= kLeastMemory && candidate.cost <= left && candidate.cost / time <= memory / kMemoryForTime &&
-           HasReliableCost(candidate.repetition);
+    return memory >= kLeastMemory && candidate.cost <= left && candidate.cost / time <= memory / kMemoryForTime;
   };
   Method smallest = method_;
   int64_t smallest_bytes = before;
@@ -144,19 +146,15 @@ absl::Status Recomputation::RepeatCheapOps() {
   return Measure();
 }
 
-// Returns false if the repetition evaluates functions, such as exp or a random draw, of values that do not fit in
-// caches. They take up to twice as long as the estimate, which is near the truth for the other ops.
-bool Recomputation::HasReliableCost(const Rematerialization& repetition) const {
-  return std::none_of(repetition.ops.begin(), repetition.ops.end(), [&](int index) {
-    const Op& op = RepeatedOpOf(repetition, method_, index);
-    int64_t bytes = 0;
-    for (const uint32_t input : op.inputs()) bytes += bytes_[facts_.RootOf(input)];
-    for (const uint32_t output : op.outputs()) bytes += bytes_[output];
-    const auto& instructions = op.expr().instructions();
-    return bytes > kCacheBytes / 2 &&
-           std::any_of(instructions.begin(), instructions.end(),
-                       [](const auto& instruction) { return ExprCostOf(instruction.fn()) >= ExprCost::kFunction; });
-  });
+// Returns whether the op evaluates functions, such as exp or a random draw, of values that do not fit in caches.
+bool Recomputation::EvaluatesLargeFunctions(const Op& op) const {
+  int64_t bytes = 0;
+  for (const uint32_t input : op.inputs()) bytes += bytes_[facts_.RootOf(input)];
+  for (const uint32_t output : op.outputs()) bytes += bytes_[output];
+  const auto& instructions = op.expr().instructions();
+  return bytes > kCacheBytes / 2 && std::any_of(instructions.begin(), instructions.end(), [](const auto& instruction) {
+           return ExprCostOf(instruction.fn()) >= ExprCost::kFunction;
+         });
 }
 
 // Applies the best of the candidates that may be applied and that help. Returns its cost; nothing if there is none.
@@ -355,9 +353,10 @@ double Recomputation::AddParts(Rematerialization& repetition) {
       if (read.contains(output)) results.push_back(output);
     }
     const Part& part = PartOf(op, results);
-    cost += part.cost;
     if (part.op.has_value()) repetition.parts.emplace(op, *part.op);
-    for (const uint32_t input : RepeatedOpOf(repetition, method_, op).inputs()) read.insert(facts_.RootOf(input));
+    const Op& repeated = RepeatedOpOf(repetition, method_, op);
+    cost += part.cost * (EvaluatesLargeFunctions(repeated) ? kLargeFunctionCost : 1);
+    for (const uint32_t input : repeated.inputs()) read.insert(facts_.RootOf(input));
   }
   return cost;
 }

@@ -90,7 +90,7 @@ class Recomputation {
   double Gain(const Rematerialization& repetition, const std::vector<Extension>& extensions, int64_t target) const;
   absl::StatusOr<bool> Apply(const Rematerialization& repetition, int64_t target);
   absl::StatusOr<std::optional<double>> ApplyBest(int64_t target, absl::FunctionRef<bool(const Candidate&)> may_apply);
-  bool HasReliableCost(const Rematerialization& repetition) const;
+  bool EvaluatesLargeFunctions(const serialization::Op& op) const;
   double Excess(int64_t target) const;
   int PositionOf(size_t step) const;
   double AddParts(Rematerialization& repetition);
