@@ -39,7 +39,7 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 constexpr int64_t kMinKeysOnCuda = 64, kMinKeysOnCudaOfHalves = 128;
 // Keys from which on it takes at most 2 % more time on a CPU, in less memory, with a causal mask, whose masked half the
 // fused kernels skip; and queries and keys without a mask.
-constexpr int64_t kMinCausalKeysOnCpu = 128, kMinCausalKeysOnCpuOfHalves = 512;
+constexpr int64_t kMinCausalKeysOnCpu = 32, kMinCausalKeysOnCpuOfHalves = 192;
 constexpr int64_t kMinRowsOnCpu = 512;
 // The kernels on CUDA keep rows of this size in shared memory; those of cuDNN take multiples of kHalfRowUnit.
 constexpr int64_t kMaxRowOnCuda = 128;

@@ -43,7 +43,7 @@ bool IsFusable(const AttentionOperands& operands);
 // - for CUDA, with rows of at most 128 elements: f32 at 64 keys or more; f16 and bf16 at 128 keys or more, without a
 //   mask and with rows of a multiple of 8 elements, which cuDNN computes on tensor cores; at any number of keys if
 //   sizes vary;
-// - for the CPU, at sizes that do not vary: with a causal mask, f32 and f64 at 128 keys or more, f16 and bf16 at 512;
+// - for the CPU, at sizes that do not vary: with a causal mask, f32 and f64 at 32 keys or more, f16 and bf16 at 192;
 //   without a mask, f32 and f64 at 512 queries and keys or more.
 bool IsFused(const AttentionRule& rule, const AttentionOperands& operands);
 

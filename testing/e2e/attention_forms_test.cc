@@ -193,8 +193,8 @@ TEST(AttentionFormsTest, AutoDependsOnTargetLengthAndOrder) {
   };
   EXPECT_EQ(attentions(aot::CompileTarget::kCuda, 128, 1), 2);
   EXPECT_EQ(attentions(aot::CompileTarget::kCuda, 16, 1), 0);
-  EXPECT_EQ(attentions(aot::CompileTarget::kCpu, 64, 1), 0);
-  EXPECT_EQ(attentions(aot::CompileTarget::kCpu, 128, 1), 2);
+  EXPECT_EQ(attentions(aot::CompileTarget::kCpu, 16, 1), 0);
+  EXPECT_EQ(attentions(aot::CompileTarget::kCpu, 32, 1), 2);
   EXPECT_EQ(attentions(aot::CompileTarget::kCuda, 128, 2), 0);
 }
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/attention/attention_blocks.h"
+#include "kernels/cpu/attention/score_tile.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
@@ -55,43 +57,47 @@ COTAN_SIMD_VERSIONS void PackForward(const Geometry& g, const ForwardStrides& s,
   PackBlocks(head.v, s.v, visible, g.value_size, kKeys, false, values);
 }
 
+// Multiplies the sums of the rows of a tile by `corrections`.
+template <typename T>
+[[gnu::always_inline]] inline void Correct(const ScoreTile& tile, const T* corrections, int64_t size, T* sums) {
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    if (corrections[i] == 1) continue;
+    for (int64_t e = 0; e < size; ++e) sums[i * size + e] *= corrections[i];
+  }
+}
+
 // Computes queries [query, query + queries) of one head with the online softmax: the sums are rescaled when a
 // later block has a larger maximum. The first `packed` keys of the head are packed.
 template <typename T>
 COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s, const Forward<T>& head, int64_t query,
                                      int64_t queries, const T* packed_keys, const T* packed_values, int64_t packed,
                                      T* scores, T* sums) {
+  const T scale = static_cast<T>(g.scale);
   T* max = sums + kQueries * g.value_size;
   T* total = max + kQueries;
-  std::fill_n(sums, queries * g.value_size, T{0});
-  std::fill_n(max, queries, kMinusInfinity<T>);
+  if (g.keys == 0) std::fill_n(sums, queries * g.value_size, T{0});
+  std::fill_n(max, queries, -std::numeric_limits<T>::infinity());
   std::fill_n(total, queries, T{0});
   const int64_t visible = g.VisibleKeys(query + queries);
-  for (int64_t key = 0, block = 0; key < visible; key += kKeys, ++block) {
-    const int64_t keys = std::min(kKeys, visible - key);
-    MultiplyPacked(head.q + query * s.q.row, s.q.row, s.q.column, packed_keys + block * PackedSize<T>(g.size, kKeys),
-                   g.size, queries, (keys + kPanelColumns<T> - 1) / kPanelColumns<T> * kPanelColumns<T>, g.size, scores,
-                   kKeys, false);
-    FinishScores(g, head.bias, s.bias, query, queries, key, keys, scores);
-    for (int64_t i = 0; i < queries; ++i) {
-      T* row = scores + i * kKeys;
-      const T block_max = RowMax(row);
-      const T largest = block_max > max[i] ? block_max : max[i];
-      // A NaN among the scores makes the sum NaN, also if all others are masked.
-      const T sum = ExpRow(row, largest == kMinusInfinity<T> ? T{0} : largest);
-      const bool is_first = max[i] == kMinusInfinity<T>;
-      if (largest == max[i] || is_first) {
-        total[i] += sum;
-        max[i] = largest;
-        continue;
-      }
-      const T correction = std::exp(max[i] - largest);
-      total[i] = total[i] * correction + sum;
-      max[i] = largest;
-      for (int64_t e = 0; e < g.value_size; ++e) sums[i * g.value_size + e] *= correction;
+  for (int64_t key = 0; key < visible; key += kKeys) {
+    // Each product visits all tiles before the next one, so that its right matrix stays in the first-level cache.
+    const ScoreBlock block = BlockAt(g, query, query + queries, key);
+    MultiplyScores(g, block, head.q, s.q, packed_keys + key / kKeys * PackedSize<T>(g.size, kKeys), g.size, scores);
+    if (head.bias != nullptr) AddBias(g, block, scale, head.bias, s.bias, scores);
+    for (int64_t row = 0; row < queries; row += kTileRows) {
+      const ScoreTile tile = TileAt(g, block, row);
+      if (tile.keys == 0) continue;
+      T corrections[kTileRows];
+      SoftmaxOfTile(tile, head.bias != nullptr ? T{1} : scale, scores + row * kKeys, max + row, total + row,
+                    corrections);
+      if (key > 0) Correct(tile, corrections, g.value_size, sums + row * g.value_size);
     }
-    MultiplyPacked(scores, kKeys, 1, packed_values + block * PackedSize<T>(kKeys, g.value_size),
-                   std::min(kKeys, packed - key), queries, g.value_size, keys, sums, g.value_size, true);
+    for (int64_t row = 0; row < queries; row += kTileRows) {
+      const ScoreTile tile = TileAt(g, block, row);
+      MultiplyPacked(scores + row * kKeys, kKeys, 1, packed_values + key / kKeys * PackedSize<T>(kKeys, g.value_size),
+                     std::min(kKeys, packed - key), tile.rows, g.value_size, tile.keys, sums + row * g.value_size,
+                     g.value_size, key > 0);
+    }
   }
   for (int64_t i = 0; i < queries; ++i) {
     const T factor = total[i] == 0 ? T{0} : T{1} / total[i];

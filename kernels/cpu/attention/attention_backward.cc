@@ -7,6 +7,7 @@
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/attention_blocks.h"
+#include "kernels/cpu/attention/score_tile.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
@@ -45,12 +46,12 @@ struct BackwardScratch {
   T* scores;  // probabilities of a block; `slopes` has their gradients
   T* slopes;
   T* dots;    // sum over e of grad * result, per query
-  T* grad_q;  // [L, E]
-  T* grad_k;  // [S, E]
-  T* grad_v;  // [S, Ev]
+  T* grad_q;  // [L, E], for an output whose rows are not dense
+  T* grad_k;  // [S, E], as well
+  T* grad_v;  // [S, Ev], as well
   int64_t size;
 
-  BackwardScratch(const Geometry& g, T* base) {
+  BackwardScratch(const Geometry& g, const BackwardStrides& s, T* base) {
     const int64_t key_blocks = (g.keys + kKeys - 1) / kKeys;
     const int64_t query_blocks = (g.queries + kQueries - 1) / kQueries;
     size = 0;
@@ -67,83 +68,114 @@ struct BackwardScratch {
     scores = take(kQueries * kKeys);
     slopes = take(kQueries * kKeys);
     dots = take(g.queries);
-    grad_q = take(g.queries * g.size);
-    grad_k = take(g.keys * g.size);
-    grad_v = take(g.keys * g.value_size);
+    grad_q = take(s.grad_q.column == 1 ? 0 : g.queries * g.size);
+    grad_k = take(s.grad_k.column == 1 ? 0 : g.keys * g.size);
+    grad_v = take(s.grad_v.column == 1 ? 0 : g.keys * g.value_size);
   }
 };
 
+// Copies rows of `columns` dense elements to an output with strides.
 template <typename T>
 [[gnu::always_inline]] inline void StoreRows(const T* from, int64_t rows, int64_t columns, const Strides& strides,
                                              T* to) {
   for (int64_t i = 0; i < rows; ++i) {
-    T* row = to + i * strides.row;
-    if (strides.column == 1) {
-      for (int64_t e = 0; e < columns; ++e) row[e] = from[i * columns + e];
-    } else {
-      for (int64_t e = 0; e < columns; ++e) row[e * strides.column] = from[i * columns + e];
-    }
+    for (int64_t e = 0; e < columns; ++e) to[i * strides.row + e * strides.column] = from[i * columns + e];
   }
 }
 
-// Returns the sum of the products of the elements of two rows.
+// Where the gradient of an operand is summed: rows of dense elements, `stride` apart.
 template <typename T>
-[[gnu::always_inline]] inline T DotProduct(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t size) {
-  T parts[kVectorSize<T>] = {};
-  int64_t e = 0;
-  if (a_step == 1 && b_step == 1) {
-    for (; e + kVectorSize<T> <= size; e += kVectorSize<T>) {
-      for (int j = 0; j < kVectorSize<T>; ++j) parts[j] += a[e + j] * b[e + j];
-    }
-  }
-  for (; e < size; ++e) parts[0] += a[e * a_step] * b[e * b_step];
-  return SumOf<T>(parts);
+struct Gradient {
+  T* rows;
+  int64_t stride;
+
+  // The output itself if its rows are dense, otherwise `scratch`, which StoreRows() copies from.
+  Gradient(T* output, const Strides& strides, T* scratch, int64_t size)
+      : rows(strides.column == 1 ? output : scratch), stride(strides.column == 1 ? strides.row : size) {}
+
+  T* Row(int64_t i) const { return rows + i * stride; }
+};
+
+template <typename T>
+struct Gradients {
+  Gradient<T> q, k, v;
+};
+
+// Sets rows [begin, end) to 0.
+template <typename T>
+[[gnu::always_inline]] inline void FillRows(const Gradient<T>& gradient, int64_t begin, int64_t end, int64_t size) {
+  for (int64_t i = begin; i < end; ++i) std::fill_n(gradient.Row(i), size, T{0});
 }
 
-// Computes the probabilities of one block from the saved logsumexp, then the gradients of its scores.
+// Computes the probabilities of a block from the saved logsumexp, and the gradients of its scores. Each product visits
+// all tiles before the next one, so that its right matrix stays in the first-level cache.
+template <typename T>
+[[gnu::always_inline]] inline void ComputeSlopes(const Geometry& g, const BackwardStrides& s, const Backward<T>& head,
+                                                 const BackwardScratch<T>& x, const ScoreBlock& block) {
+  const T scale = static_cast<T>(g.scale);
+  const int64_t key_block = block.key / kKeys;
+  MultiplyScores(g, block, head.q, s.q, x.keys_t + key_block * PackedSize<T>(g.size, kKeys), g.size, x.scores);
+  MultiplyScores(g, block, head.grad, s.grad, x.values_t + key_block * PackedSize<T>(g.value_size, kKeys), g.value_size,
+                 x.slopes);
+  if (head.bias != nullptr) AddBias(g, block, scale, head.bias, s.bias, x.scores);
+  for (int64_t row = 0; row < block.queries; row += kTileRows) {
+    const ScoreTile tile = TileAt(g, block, row);
+    if (tile.keys == 0) continue;
+    SoftmaxGradientOfTile(tile, head.bias != nullptr ? T{1} : scale, scale,
+                          head.logsumexp + (block.query + row) * s.logsumexp.row, s.logsumexp.row,
+                          x.dots + block.query + row, x.scores + row * kKeys, x.slopes + row * kKeys);
+  }
+}
+
+// Adds the product of the transposed block of scores or slopes and packed rows of the queries to a gradient. Queries
+// before the first that attends to a key have no scores in memory.
+template <typename T>
+[[gnu::always_inline]] inline void MultiplyTransposed(const Geometry& g, const ScoreBlock& block, const T* scores,
+                                                      const T* packed, int64_t size, const Gradient<T>& gradient) {
+  for (int64_t column = 0; column < block.keys; column += kTileRows) {
+    const int64_t key = block.key + column;
+    const int64_t first = g.is_causal ? std::max<int64_t>(0, key - block.query) : 0;
+    const int64_t first_query = g.is_causal ? key / kQueries * kQueries : 0;
+    MultiplyPacked(scores + first * kKeys + column, 1, kKeys, packed + first * kPanelColumns<T>, block.queries,
+                   std::min(kTileRows, block.keys - column), size, block.queries - first, gradient.Row(key),
+                   gradient.stride, block.query > first_query);
+  }
+}
+
+// Adds what a block of scores contributes to the gradients.
 template <typename T>
 [[gnu::always_inline]] inline void BackwardBlock(const Geometry& g, const BackwardStrides& s, const Backward<T>& head,
-                                                 const BackwardScratch<T>& x, int64_t query, int64_t key) {
-  const int64_t queries = std::min(kQueries, g.queries - query);
-  const int64_t keys = std::min(kKeys, g.keys - key);
-  const int64_t columns = (keys + kPanelColumns<T> - 1) / kPanelColumns<T> * kPanelColumns<T>;
+                                                 const BackwardScratch<T>& x, const Gradients<T>& grads, int64_t query,
+                                                 int64_t key) {
+  const ScoreBlock block = BlockAt(g, query, g.queries, key);
   const int64_t key_block = key / kKeys;
   const int64_t query_block = query / kQueries;
-  MultiplyPacked(head.q + query * s.q.row, s.q.row, s.q.column, x.keys_t + key_block * PackedSize<T>(g.size, kKeys),
-                 g.size, queries, columns, g.size, x.scores, kKeys, false);
-  FinishScores(g, head.bias, s.bias, query, queries, key, keys, x.scores);
-  MultiplyPacked(head.grad + query * s.grad.row, s.grad.row, s.grad.column,
-                 x.values_t + key_block * PackedSize<T>(g.value_size, kKeys), g.value_size, queries, columns,
-                 g.value_size, x.slopes, kKeys, false);
-  const T scale = static_cast<T>(g.scale);
-  for (int64_t i = 0; i < queries; ++i) {
-    const T logsumexp = head.logsumexp[(query + i) * s.logsumexp.row];
-    T* p = x.scores + i * kKeys;
-    T* slope = x.slopes + i * kKeys;
-    if (logsumexp == kMinusInfinity<T>) {
-      std::fill_n(p, kKeys, T{0});
-      std::fill_n(slope, kKeys, T{0});
-      continue;
-    }
-    const T dot = x.dots[query + i];
-    for (int64_t j = 0; j < columns; j += kVectorSize<T>) {
-      Vector<T> probability;
-      Vector<T> gradient;
-      Load(p + j, probability);
-      Load(slope + j, gradient);
-      probability -= logsumexp;
-      ExpOfNegative<T>(probability);
-      gradient = probability * (gradient - dot) * scale;
-      Store<T>(probability, p + j);
-      Store<T>(gradient, slope + j);
-    }
+  ComputeSlopes(g, s, head, x, block);
+  for (int64_t row = 0; row < block.queries; row += kTileRows) {
+    const ScoreTile tile = TileAt(g, block, row);
+    if (tile.keys == 0) continue;
+    MultiplyPacked(x.slopes + row * kKeys, kKeys, 1, x.keys + key_block * PackedSize<T>(kKeys, g.size),
+                   std::min(kKeys, g.keys - key), tile.rows, g.size, tile.keys, grads.q.Row(query + row),
+                   grads.q.stride, key > 0);
   }
-  MultiplyPacked(x.scores, 1, kKeys, x.grads + query_block * PackedSize<T>(kQueries, g.value_size), queries, keys,
-                 g.value_size, queries, x.grad_v + key * g.value_size, g.value_size, true);
-  MultiplyPacked(x.slopes, 1, kKeys, x.queries + query_block * PackedSize<T>(kQueries, g.size), queries, keys, g.size,
-                 queries, x.grad_k + key * g.size, g.size, true);
-  MultiplyPacked(x.slopes, kKeys, 1, x.keys + key_block * PackedSize<T>(kKeys, g.size), keys, queries, g.size, keys,
-                 x.grad_q + query * g.size, g.size, true);
+  MultiplyTransposed(g, block, x.scores, x.grads + query_block * PackedSize<T>(kQueries, g.value_size), g.value_size,
+                     grads.v);
+  MultiplyTransposed(g, block, x.slopes, x.queries + query_block * PackedSize<T>(kQueries, g.size), g.size, grads.k);
+}
+
+// Computes the sum over e of grad * result for each query.
+template <typename T>
+[[gnu::always_inline]] inline void ComputeDots(const Geometry& g, const BackwardStrides& s, const Backward<T>& head,
+                                               T* dots) {
+  if (s.grad.column == 1 && s.result.column == 1) {
+    return DotProductsOfRows(head.grad, s.grad.row, head.result, s.result.row, g.queries, g.value_size, dots);
+  }
+  for (int64_t i = 0; i < g.queries; ++i) {
+    const T* grad = head.grad + i * s.grad.row;
+    const T* result = head.result + i * s.result.row;
+    dots[i] = 0;
+    for (int64_t e = 0; e < g.value_size; ++e) dots[i] += grad[e * s.grad.column] * result[e * s.result.column];
+  }
 }
 
 template <typename T>
@@ -154,20 +186,22 @@ COTAN_SIMD_VERSIONS void BackwardHead(const Geometry& g, const BackwardStrides& 
   PackBlocks(head.k, s.k, g.keys, g.size, kKeys, false, x.keys);
   PackBlocks(head.q, s.q, g.queries, g.size, kQueries, false, x.queries);
   PackBlocks(head.grad, s.grad, g.queries, g.value_size, kQueries, false, x.grads);
-  for (int64_t i = 0; i < g.queries; ++i) {
-    x.dots[i] = DotProduct(head.grad + i * s.grad.row, s.grad.column, head.result + i * s.result.row, s.result.column,
-                           g.value_size);
-  }
-  std::fill_n(x.grad_q, g.queries * g.size, T{0});
-  std::fill_n(x.grad_k, g.keys * g.size, T{0});
-  std::fill_n(x.grad_v, g.keys * g.value_size, T{0});
+  ComputeDots(g, s, head, x.dots);
+  const Gradients<T> grads{{head.grad_q, s.grad_q, x.grad_q, g.size},
+                           {head.grad_k, s.grad_k, x.grad_k, g.size},
+                           {head.grad_v, s.grad_v, x.grad_v, g.value_size}};
+  // The first product for a row of gradients sets it. Rows that no query attends to, and queries without keys, get 0.
+  const int64_t visible = g.queries > 0 ? g.VisibleKeys(g.queries) : 0;
+  if (g.keys == 0) FillRows(grads.q, 0, g.queries, g.size);
+  FillRows(grads.k, visible, g.keys, g.size);
+  FillRows(grads.v, visible, g.keys, g.value_size);
   for (int64_t query = 0; query < g.queries; query += kQueries) {
-    const int64_t visible = g.VisibleKeys(std::min(g.queries, query + kQueries));
-    for (int64_t key = 0; key < visible; key += kKeys) BackwardBlock(g, s, head, x, query, key);
+    const int64_t visible_to_block = g.VisibleKeys(std::min(g.queries, query + kQueries));
+    for (int64_t key = 0; key < visible_to_block; key += kKeys) BackwardBlock(g, s, head, x, grads, query, key);
   }
-  StoreRows(x.grad_q, g.queries, g.size, s.grad_q, head.grad_q);
-  StoreRows(x.grad_k, g.keys, g.size, s.grad_k, head.grad_k);
-  StoreRows(x.grad_v, g.keys, g.value_size, s.grad_v, head.grad_v);
+  if (s.grad_q.column != 1) StoreRows(x.grad_q, g.queries, g.size, s.grad_q, head.grad_q);
+  if (s.grad_k.column != 1) StoreRows(x.grad_k, g.keys, g.size, s.grad_k, head.grad_k);
+  if (s.grad_v.column != 1) StoreRows(x.grad_v, g.keys, g.value_size, s.grad_v, head.grad_v);
 }
 
 template <typename T>
@@ -175,7 +209,7 @@ class AttentionBackward final : public Kernel {
  public:
   AttentionBackward(const Geometry& geometry, const BackwardStrides& strides, bool has_bias, int threads)
       : geometry_(geometry), strides_(strides), has_bias_(has_bias), threads_(threads) {
-    worker_size_ = BackwardScratch<T>(geometry, nullptr).size;
+    worker_size_ = BackwardScratch<T>(geometry, strides, nullptr).size;
     scratch_bytes_ = static_cast<size_t>(worker_size_ * threads) * sizeof(T);
   }
 
@@ -199,7 +233,7 @@ class AttentionBackward final : public Kernel {
                              output(0, strides_.grad_q),
                              output(1, strides_.grad_k),
                              output(2, strides_.grad_v)};
-      const BackwardScratch<T> scratch(geometry_, static_cast<T*>(args.scratch) + worker * worker_size_);
+      const BackwardScratch<T> scratch(geometry_, strides_, static_cast<T*>(args.scratch) + worker * worker_size_);
       BackwardHead(geometry_, strides_, head, scratch);
     });
     return absl::OkStatus();

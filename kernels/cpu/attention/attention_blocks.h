@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -18,19 +17,15 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "kernels/api/kernel.h"
+#include "kernels/cpu/attention/score_tile.h"
 #include "kernels/cpu/attention/transposed_panels.h"
 #include "kernels/cpu/simd/gemm_core.h"
-#include "kernels/cpu/simd/simd_math.h"
 #include "serialization/schema/program.pb.h"
 
 namespace cotan::cpu::attention {
 
-// Number of queries and of keys of a block of scores.
+// Number of queries of a block of scores, which has kKeys keys.
 inline constexpr int64_t kQueries = 32;
-inline constexpr int64_t kKeys = 64;
-
-template <typename T>
-inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 
 // Strides of a [B, H, L, E] operand, in elements.
 struct Strides {
@@ -84,63 +79,50 @@ struct Geometry {
   }
 };
 
-// Returns the largest of a row of kKeys scores, or any number if one is NaN.
-template <typename T>
-[[gnu::always_inline]] inline T RowMax(const T* row) {
-  T best[kVectorSize<T>];
-  for (int j = 0; j < kVectorSize<T>; ++j) best[j] = row[j];
-  for (int64_t i = kVectorSize<T>; i < kKeys; i += kVectorSize<T>) {
-    for (int j = 0; j < kVectorSize<T>; ++j) best[j] = row[i + j] > best[j] ? row[i + j] : best[j];
-  }
-  for (int64_t width = kVectorSize<T> / 2; width > 0; width /= 2) {
-    for (int64_t j = 0; j < width; ++j) best[j] = best[j + width] > best[j] ? best[j + width] : best[j];
-  }
-  return best[0];
+// Queries [query, query + queries) and keys [key, key + keys). Their scores are kKeys elements from row to row.
+struct ScoreBlock {
+  int64_t query = 0;
+  int64_t queries = 0;  // at most kQueries
+  int64_t key = 0;
+  int64_t keys = 0;  // at most kKeys; without those that no query of the block attends to
+};
+
+// Returns the block at `query` and `key`; its queries end at `end`.
+inline ScoreBlock BlockAt(const Geometry& g, int64_t query, int64_t end, int64_t key) {
+  const int64_t queries = std::min(kQueries, end - query);
+  return {query, queries, key, std::min(kKeys, g.VisibleKeys(query + queries) - key)};
 }
 
-// Returns the sum of the elements of a vector in memory, which is overwritten.
-template <typename T>
-[[gnu::always_inline]] inline T SumOf(T (&parts)[kVectorSize<T>]) {
-  for (int64_t width = kVectorSize<T> / 2; width > 0; width /= 2) {
-    for (int64_t j = 0; j < width; ++j) parts[j] += parts[j + width];
-  }
-  return parts[0];
+// Returns the tile of the block at `row`. It has no keys if all are masked.
+inline ScoreTile TileAt(const Geometry& g, const ScoreBlock& block, int64_t row) {
+  const int64_t query = block.query + row;
+  const int64_t rows = std::min(kTileRows, block.queries - row);
+  return {rows, std::max<int64_t>(0, std::min(block.keys, g.VisibleKeys(query + rows) - block.key)),
+          g.is_causal ? query + 1 - block.key : block.keys, g.is_causal};
 }
 
-// Computes row = exp(row - max) for kKeys scores and returns their sum.
+// Computes scores = a b for the queries, the rows of a, and packed columns `panels`; of each tile up to a multiple of a
+// vector.
 template <typename T>
-[[gnu::always_inline]] inline T ExpRow(T* row, T max) {
-  Vector<T> sums = {};
-  for (int64_t i = 0; i < kKeys; i += kVectorSize<T>) {
-    Vector<T> x;
-    Load(row + i, x);
-    x -= max;
-    ExpOfNegative<T>(x);
-    Store<T>(x, row + i);
-    sums += x;
+[[gnu::always_inline]] inline void MultiplyScores(const Geometry& g, const ScoreBlock& block, const T* a,
+                                                  const Strides& strides, const T* panels, int64_t depth, T* scores) {
+  for (int64_t row = 0; row < block.queries; row += kTileRows) {
+    const ScoreTile tile = TileAt(g, block, row);
+    const int64_t columns = (tile.keys + kVectorSize<T> - 1) / kVectorSize<T> * kVectorSize<T>;
+    MultiplyPacked(a + (block.query + row) * strides.row, strides.row, strides.column, panels, depth, tile.rows,
+                   columns, depth, scores + row * kKeys, kKeys, false);
   }
-  T parts[kVectorSize<T>];
-  Store<T>(sums, parts);
-  return SumOf<T>(parts);
 }
 
-// Scales a block of scores [queries, kKeys], adds the bias and sets masked scores to -inf, also in the
-// columns from `keys` on.
+// Replaces scores by scale * score + bias for the keys that a query attends to.
 template <typename T>
-[[gnu::always_inline]] inline void FinishScores(const Geometry& g, const T* bias, const Strides& bias_strides,
-                                                int64_t query, int64_t queries, int64_t key, int64_t keys, T* scores) {
-  const T scale = static_cast<T>(g.scale);
-  for (int64_t i = 0; i < queries; ++i) {
+[[gnu::always_inline]] inline void AddBias(const Geometry& g, const ScoreBlock& block, T scale, const T* bias,
+                                           const Strides& strides, T* scores) {
+  for (int64_t i = 0; i < block.queries; ++i) {
     T* row = scores + i * kKeys;
-    const int64_t visible = std::min(keys, g.is_causal ? std::max<int64_t>(0, query + i + 1 - key) : keys);
-    for (int j = 0; j < kKeys; ++j) row[j] = j < static_cast<int>(visible) ? row[j] * scale : kMinusInfinity<T>;
-    if (bias == nullptr) continue;
-    const T* from = bias + (query + i) * bias_strides.row + key * bias_strides.column;
-    if (bias_strides.column == 1) {
-      for (int64_t j = 0; j < visible; ++j) row[j] += from[j];
-    } else {
-      for (int64_t j = 0; j < visible; ++j) row[j] += from[j * bias_strides.column];
-    }
+    const T* from = bias + (block.query + i) * strides.row + block.key * strides.column;
+    const int64_t visible = std::min(block.keys, g.VisibleKeys(block.query + i + 1) - block.key);
+    for (int64_t j = 0; j < visible; ++j) row[j] = row[j] * scale + from[j * strides.column];
   }
 }
 

@@ -9,6 +9,8 @@
 #ifndef COTAN_KERNELS_CPU_SIMD_SIMD_MATH_H_
 #define COTAN_KERNELS_CPU_SIMD_SIMD_MATH_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cpu/simd/gemm_core.h"
@@ -41,6 +43,18 @@ struct ExpTraits<double> {
   static constexpr double kLargest = 708.0;
 };
 
+// Returns 1 / k! for k = 0 ... kDegree.
+template <typename T, int kDegree>
+constexpr std::array<T, kDegree + 1> InverseFactorials() {
+  std::array<T, kDegree + 1> result = {};
+  T factorial = 1;
+  for (size_t k = 0; k <= kDegree; ++k) {
+    if (k > 1) factorial *= static_cast<T>(k);
+    result[k] = 1 / factorial;
+  }
+  return result;
+}
+
 // Computes exp(x) = scale * (1 + rest) with |rest| < 0.42, for |x| <= kLargest: x = n ln 2 + r, scale = 2^n,
 // rest = exp(r) - 1 by its Taylor polynomial.
 template <typename T>
@@ -52,13 +66,10 @@ template <typename T>
   const Vector<T> n = shifted - Traits::kRound;
   const Vector<T> r = (x - n * Traits::kLn2High) - n * Traits::kLn2Low;
   // p = 1/2! + r/3! + ... by Horner's rule.
-  T factorial = 1;
-  for (int k = 2; k <= Traits::kDegree; ++k) factorial *= static_cast<T>(k);
-  Vector<T> p = Vector<T>{} + 1 / factorial;
-  for (int k = Traits::kDegree; k > 2; --k) {
-    factorial /= static_cast<T>(k);
-    p = p * r + 1 / factorial;
-  }
+  constexpr auto kCoefficients = InverseFactorials<T, Traits::kDegree>();
+  Vector<T> p = Vector<T>{} + kCoefficients[Traits::kDegree];
+#pragma GCC unroll 16
+  for (size_t k = Traits::kDegree - 1; k >= 2; --k) p = p * r + kCoefficients[k];
   rest = r * r * p + r;
   // The low bits of `shifted` hold n; shifted to the exponent's position they are added to the bits of 1.0.
   const Vector<T> one = Vector<T>{} + T{1};
