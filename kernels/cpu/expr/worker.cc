@@ -23,10 +23,11 @@ void WritePositions(void* out, int64_t rows, int64_t cols, int64_t start, int64_
   }
 }
 
-// WritePositions() for unsigned integers, which wrap around, a vector at a time.
+// WritePositions() for unsigned integers, which wrap around, a vector at a time. Its vectors are those that every
+// processor has: GCC keeps larger ones in memory.
 template <typename T>
 void WriteIntegers(void* out, int64_t rows, int64_t cols, int64_t start, int64_t row_stride, int64_t col_stride) {
-  typedef T Vector __attribute__((vector_size(64), aligned(sizeof(T))));
+  typedef T Vector __attribute__((vector_size(16), aligned(sizeof(T))));
   constexpr int64_t kLanes = sizeof(Vector) / sizeof(T);
   auto* to = static_cast<T*>(out);
   Vector first{};
