@@ -196,11 +196,11 @@ TEST(AttentionTest, AutoFusesAtAnySizeForCudaIfSizesVary) {
 
 TEST(AttentionTest, AutoFusesLongAttentionOnTheCpu) {
   const AttentionRule cpu = {.form = AttentionForm::kAuto};
-  EXPECT_TRUE(IsFused(cpu, Causal(OfShape(at::kFloat, 128, 32))));
-  EXPECT_TRUE(IsFused(cpu, Causal(OfShape(at::kBFloat16, 512, 32))));
+  EXPECT_TRUE(IsFused(cpu, Causal(OfShape(at::kFloat, 32, 32))));
+  EXPECT_TRUE(IsFused(cpu, Causal(OfShape(at::kBFloat16, 192, 32))));
   EXPECT_TRUE(IsFused(cpu, OfShape(at::kFloat, 512, 32)));
-  EXPECT_FALSE(IsFused(cpu, Causal(OfShape(at::kFloat, 127, 32))));
-  EXPECT_FALSE(IsFused(cpu, Causal(OfShape(at::kBFloat16, 511, 32))));
+  EXPECT_FALSE(IsFused(cpu, Causal(OfShape(at::kFloat, 31, 32))));
+  EXPECT_FALSE(IsFused(cpu, Causal(OfShape(at::kBFloat16, 191, 32))));
   EXPECT_FALSE(IsFused(cpu, OfShape(at::kFloat, 511, 32)));
   EXPECT_FALSE(IsFused(cpu, OfShape(at::kFloat, 512, 32, /*has_mask=*/true)));
   EXPECT_FALSE(IsFused(cpu, OfShape(at::kBFloat16, 1024, 32)));
