@@ -5,17 +5,15 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_safe_softmax.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/all.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/eq.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -101,6 +99,13 @@ at::Tensor InOrderOf(const at::Tensor& query, const at::Tensor& result) {
   return result.permute(order).contiguous().permute(inverse);
 }
 
+// Returns the softmax of rows; a row that attends to no column gives zeros. Its dtype is that of at::softmax(), which
+// autocast computes in f32.
+at::Tensor SafeSoftmax(const at::Tensor& scores) {
+  const bool is_widened = at::autocast::is_autocast_enabled(at::kCPU) && scores.itemsize() < sizeof(float);
+  return at::_safe_softmax(scores, -1, is_widened ? at::kFloat : scores.scalar_type());
+}
+
 at::Tensor Composed(const AttentionOperands& in, double dropout_p) {
   at::Tensor scores = at::matmul(in.q, in.k.transpose(-2, -1)) * in.scale;
   if (in.is_causal) {
@@ -109,11 +114,7 @@ at::Tensor Composed(const AttentionOperands& in, double dropout_p) {
   at::Tensor probabilities;
   if (in.mask.has_value()) {
     scores = in.mask->scalar_type() == at::kBool ? at::where(*in.mask, scores, kMinusInfinity) : scores + *in.mask;
-    // A row that attends to no column gives zeros.
-    const at::Tensor empty_row = at::all(at::eq(scores, kMinusInfinity), -1, /*keepdim=*/true);
-    scores = at::where(empty_row, at::zeros_like(scores), scores);
-    probabilities = at::softmax(scores, -1);
-    probabilities = at::where(empty_row, at::zeros_like(probabilities), probabilities);
+    probabilities = SafeSoftmax(scores);
   } else {
     probabilities = at::softmax(scores, -1);
   }

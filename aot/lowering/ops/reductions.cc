@@ -221,14 +221,14 @@ absl::Status LowerSoftmax(Lowering& l) {
   return l.ReturnCast({e.exp / e.sum});
 }
 
-// Rows whose elements are all -inf give 0.
+// Rows whose elements are all -inf give 0 / 1. Other rows have the bits of LowerSoftmax().
 absl::Status LowerSafeSoftmax(Lowering& l) {
   const Tensor x = l.wide(0);
   const int64_t dim = l.integer(1);
   const Tensor max = l.b.ReduceMax(x, {dim});
-  const Tensor empty = l.b.Eq(max, l.b.Literal(-std::numeric_limits<double>::infinity()));
-  const Tensor exp = l.b.Exp(x - max);
-  return l.ReturnCast({l.b.Select(empty, l.b.Literal(0.0), exp / l.b.ReduceSum(exp, {dim}))});
+  const Tensor is_empty = l.b.Eq(max, l.b.Literal(-std::numeric_limits<double>::infinity()));
+  const Tensor exp = l.b.Exp(x - l.b.Select(is_empty, l.b.Literal(0.0), max));
+  return l.ReturnCast({exp / l.b.Select(is_empty, l.b.Literal(1.0), l.b.ReduceSum(exp, {dim}))});
 }
 
 absl::Status LowerLogSoftmax(Lowering& l) {
