@@ -48,8 +48,8 @@ class Neighbor {
     if (process_ != 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     StayOnLastProcessor();
-    for (volatile unsigned counter = 0;; counter = counter + 1) {
-    }
+    volatile unsigned counter = 0;
+    for (;;) counter = counter + 1;
   }
   ~Neighbor() {
     if (process_ <= 0) return;
