@@ -102,7 +102,9 @@ TEST(SoakTest, MemoryStaysFlatAndInterruptionsChangeNoBit) {
     if (step % 100 != 99) continue;
     ASSERT_EQ(StateBytes(session), StateBytes(uninterrupted)) << "step " << step;
     if (step == 199) memory = ResidentBytes();
-    if (step > 199) ASSERT_LE(ResidentBytes(), memory + kMemorySlack) << "step " << step;
+    if (step > 199) {
+      ASSERT_LE(ResidentBytes(), memory + kMemorySlack) << "step " << step;
+    }
   }
   EXPECT_EQ(StateBytes(session), StateBytes(uninterrupted));
   ASSERT_GT(step, 200) << "too few steps to see a leak";

@@ -45,7 +45,9 @@ void ExpectEqual(const at::Tensor& actual, const at::Tensor& expected) {
   ASSERT_EQ(actual.sizes(), expected.sizes());
   ASSERT_EQ(actual.scalar_type(), expected.scalar_type());
   if (expected.is_floating_point()) {
-    if (expected.numel() > 0) EXPECT_LE(ErrorOf(actual, expected), kMatmul) << actual << expected;
+    if (expected.numel() > 0) {
+      EXPECT_LE(ErrorOf(actual, expected), kMatmul) << actual << expected;
+    }
   } else {
     EXPECT_TRUE(at::equal(actual, expected)) << actual << "\ninstead of\n" << expected;
   }
@@ -87,7 +89,9 @@ void ExpectGradientsAsEager(const aot::TensorFunction& function, const std::vect
       if (!leaf.requires_grad()) continue;
       const at::Tensor& gradient = (*gradients)[next++];
       ASSERT_EQ(gradient.defined(), leaf.grad().defined());
-      if (leaf.grad().defined()) EXPECT_LE(ErrorOf(gradient, leaf.grad()), kModelGradient);
+      if (leaf.grad().defined()) {
+        EXPECT_LE(ErrorOf(gradient, leaf.grad()), kModelGradient);
+      }
     }
   }
 }
