@@ -254,13 +254,13 @@ void AddMaxPool(const std::string& name, int64_t batch, int64_t channels, int64_
   }
 }
 
-void AddAttention(const std::string& name, int64_t batch, int64_t heads, int64_t length, int64_t size,
+void AddAttention(const std::string& name, int64_t batch, int64_t heads, int64_t length, int64_t size, DType dtype,
                   std::vector<OpCase>& cases) {
   const DimVector sizes = {batch, heads, length, size};
   // The layout in a transformer block: [batch, length, 3, heads, size].
   const int64_t row = 3 * heads * size;
-  const HostTensor q = Tensor({sizes, {length * row, size, row, 1}, 0});
-  const HostTensor result = Tensor(DenseLayout(sizes, {0, 2, 1, 3}));
+  const HostTensor q = Tensor({sizes, {length * row, size, row, 1}, 0}, dtype);
+  const HostTensor result = Tensor(DenseLayout(sizes, {0, 2, 1, 3}), dtype);
   const HostTensor logsumexp = Tensor(DenseLayout({batch, heads, length}));
   Op forward;
   forward.mutable_attention()->set_is_causal(true);
@@ -396,8 +396,9 @@ std::vector<OpCase> AllCases() {
   for (const int64_t rows : {1, 2, 4, 8, 16, 24}) {
     AddLinear("rows/" + std::to_string(rows), rows, 512, 768, cases);
   }
-  AddAttention("gpt/attention_64", 8, 4, 64, 32, cases);
-  AddAttention("gpt/attention_512", 2, 4, 512, 32, cases);
+  AddAttention("gpt/attention_64", 8, 4, 64, 32, DType::kFloat32, cases);
+  AddAttention("gpt/attention_64/bf16", 8, 4, 64, 32, DType::kBFloat16, cases);
+  AddAttention("gpt/attention_512", 2, 4, 512, 32, DType::kFloat32, cases);
   AddEmbedding("gpt/embedding", 512, 512, 128, cases);
   AddConvolution("resnet/3x32", 16, 3, 32, 32, 3, 1, cases);
   AddConvolution("resnet/32x32", 16, 32, 32, 32, 3, 1, cases);

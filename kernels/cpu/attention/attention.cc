@@ -20,13 +20,11 @@ namespace attention {
 namespace {
 
 // The operands of one head.
-template <typename T>
+template <typename T, typename Stored>
 struct Forward {
-  const T* q;
-  const T* k;
-  const T* v;
-  const T* bias;  // may be null
-  T* result;
+  Rows<Stored> q, k, v;
+  const Stored* bias;  // may be null
+  Stored* result;
   T* logsumexp;  // may be null
 };
 
@@ -40,21 +38,23 @@ struct ForwardScratch {
   int64_t values;  // V in the same blocks, packed
   int64_t scores;
   int64_t sums;
+  int64_t copies;  // rows of a block of operands that are not direct
 
-  template <typename T>
-  static ForwardScratch For(const Geometry& g) {
+  template <typename T, typename Stored>
+  static ForwardScratch For(const Geometry& g, const ForwardStrides& s) {
     const int64_t blocks = (g.keys + kKeys - 1) / kKeys;
+    const bool are_direct = IsDirect<T, Stored>(s.q) && IsDirect<T, Stored>(s.k) && IsDirect<T, Stored>(s.v);
     return {blocks * PackedSize<T>(g.size, kKeys), blocks * PackedSize<T>(kKeys, g.value_size), kQueries * kKeys,
-            kQueries * (g.value_size + 2)};
+            kQueries * (g.value_size + 2), are_direct ? 0 : std::max(kKeys, kQueries) * std::max(g.size, g.value_size)};
   }
-  int64_t Total() const { return keys + values + scores + sums; }
+  int64_t Total() const { return keys + values + scores + sums + copies; }
 };
 
-template <typename T>
-COTAN_SIMD_VERSIONS void PackForward(const Geometry& g, const ForwardStrides& s, const Forward<T>& head, T* keys,
-                                     T* values, int64_t visible) {
-  PackBlocks(head.k, s.k, visible, g.size, kKeys, true, keys);
-  PackBlocks(head.v, s.v, visible, g.value_size, kKeys, false, values);
+template <typename T, typename Stored>
+COTAN_SIMD_VERSIONS void PackForward(const Geometry& g, const Forward<T, Stored>& head, T* keys, T* values, T* copies,
+                                     int64_t visible) {
+  PackBlocks(head.k, visible, g.size, kKeys, true, copies, keys);
+  PackBlocks(head.v, visible, g.value_size, kKeys, false, copies, values);
 }
 
 // Multiplies the sums of the rows of a tile by `corrections`.
@@ -68,10 +68,11 @@ template <typename T>
 
 // Computes queries [query, query + queries) of one head with the online softmax: the sums are rescaled when a
 // later block has a larger maximum. The first `packed` keys of the head are packed.
-template <typename T>
-COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s, const Forward<T>& head, int64_t query,
-                                     int64_t queries, const T* packed_keys, const T* packed_values, int64_t packed,
-                                     T* scores, T* sums) {
+template <typename T, typename Stored>
+COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s, const Forward<T, Stored>& head,
+                                     int64_t query, int64_t queries, const T* packed_keys, const T* packed_values,
+                                     int64_t packed, T* scores, T* sums, T* copies) {
+  const Rows<T> q = DirectRows(head.q, query, queries, g.size, copies);
   const T scale = static_cast<T>(g.scale);
   T* max = sums + kQueries * g.value_size;
   T* total = max + kQueries;
@@ -82,7 +83,7 @@ COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s,
   for (int64_t key = 0; key < visible; key += kKeys) {
     // Each product visits all tiles before the next one, so that its right matrix stays in the first-level cache.
     const ScoreBlock block = BlockAt(g, query, query + queries, key);
-    MultiplyScores(g, block, head.q, s.q, packed_keys + key / kKeys * PackedSize<T>(g.size, kKeys), g.size, scores);
+    MultiplyScores(g, block, q, packed_keys + key / kKeys * PackedSize<T>(g.size, kKeys), g.size, scores);
     if (head.bias != nullptr) AddBias(g, block, scale, head.bias, s.bias, scores);
     for (int64_t row = 0; row < queries; row += kTileRows) {
       const ScoreTile tile = TileAt(g, block, row);
@@ -101,18 +102,18 @@ COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s,
   }
   for (int64_t i = 0; i < queries; ++i) {
     const T factor = total[i] == 0 ? T{0} : T{1} / total[i];
-    T* to = head.result + (query + i) * s.result.row;
+    Stored* to = head.result + (query + i) * s.result.row;
     const T* from = sums + i * g.value_size;
     if (s.result.column == 1) {
-      for (int64_t e = 0; e < g.value_size; ++e) to[e] = from[e] * factor;
+      for (int64_t e = 0; e < g.value_size; ++e) to[e] = Element<Stored>(from[e] * factor);
     } else {
-      for (int64_t e = 0; e < g.value_size; ++e) to[e * s.result.column] = from[e] * factor;
+      for (int64_t e = 0; e < g.value_size; ++e) to[e * s.result.column] = Element<Stored>(from[e] * factor);
     }
     if (head.logsumexp != nullptr) head.logsumexp[(query + i) * s.logsumexp.row] = max[i] + std::log(total[i]);
   }
 }
 
-template <typename T>
+template <typename T, typename Stored>
 class Attention final : public Kernel {
  public:
   Attention(const Geometry& geometry, const ForwardStrides& strides, bool has_bias, bool has_logsumexp, int threads)
@@ -121,7 +122,7 @@ class Attention final : public Kernel {
         has_bias_(has_bias),
         has_logsumexp_(has_logsumexp),
         threads_(threads),
-        layout_(ForwardScratch::For<T>(geometry)) {
+        layout_(ForwardScratch::For<T, Stored>(geometry, strides)) {
     // If there are fewer heads than threads, each head is split into parts, and each part packs the keys
     // again.
     const int64_t heads = std::max<int64_t>(1, geometry.batch * geometry.heads);
@@ -146,22 +147,26 @@ class Attention final : public Kernel {
     const int64_t b = index / geometry_.heads;
     const int64_t h = index % geometry_.heads;
     const auto at = [&](const void* data, const Strides& s) {
-      return static_cast<const T*>(data) + b * s.batch + h * s.head;
+      return static_cast<const Stored*>(data) + b * s.batch + h * s.head;
     };
-    const Forward<T> head{at(args.inputs[0], strides_.q),
-                          at(args.inputs[1], strides_.k),
-                          at(args.inputs[2], strides_.v),
-                          has_bias_ ? at(args.inputs[3], strides_.bias) : nullptr,
-                          const_cast<T*>(at(args.outputs[0], strides_.result)),
-                          has_logsumexp_ ? const_cast<T*>(at(args.outputs[1], strides_.logsumexp)) : nullptr};
+    const Strides& sums_at = strides_.logsumexp;
+    const Forward<T, Stored> head{
+        {at(args.inputs[0], strides_.q), strides_.q},
+        {at(args.inputs[1], strides_.k), strides_.k},
+        {at(args.inputs[2], strides_.v), strides_.v},
+        has_bias_ ? at(args.inputs[3], strides_.bias) : nullptr,
+        const_cast<Stored*>(at(args.outputs[0], strides_.result)),
+        has_logsumexp_ ? static_cast<T*>(args.outputs[1]) + b * sums_at.batch + h * sums_at.head : nullptr};
     T* values = scratch + layout_.keys;
     T* scores = values + layout_.values;
+    T* sums = scores + layout_.scores;
+    T* copies = sums + layout_.sums;
     const int64_t begin = part * blocks_per_part_ * kQueries;
     const int64_t end = std::min(geometry_.queries, begin + blocks_per_part_ * kQueries);
-    PackForward(geometry_, strides_, head, scratch, values, geometry_.VisibleKeys(end));
+    PackForward(geometry_, head, scratch, values, copies, geometry_.VisibleKeys(end));
     for (int64_t query = begin; query < end; query += kQueries) {
       AttendBlock(geometry_, strides_, head, query, std::min(kQueries, end - query), scratch, values,
-                  geometry_.VisibleKeys(end), scores, scores + layout_.scores);
+                  geometry_.VisibleKeys(end), scores, sums, copies);
     }
   }
 

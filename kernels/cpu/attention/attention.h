@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Scaled dot product attention, forward and backward, f32 and f64, in blocks of queries and keys (as in
-// FlashAttention, arXiv:2205.14135): the matrix of scores is never stored as a whole.
+// Scaled dot product attention, forward and backward, f32, f64 and bf16, in blocks of queries and keys (as in
+// FlashAttention, arXiv:2205.14135): the matrix of scores is never stored as a whole. bf16 is computed in f32 and
+// rounded once.
 #ifndef COTAN_KERNELS_CPU_ATTENTION_ATTENTION_H_
 #define COTAN_KERNELS_CPU_ATTENTION_ATTENTION_H_
 

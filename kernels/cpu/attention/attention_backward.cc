@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
@@ -16,18 +17,14 @@ namespace cotan::cpu {
 namespace attention {
 namespace {
 
-template <typename T>
+template <typename T, typename Stored>
 struct Backward {
-  const T* grad;
-  const T* q;
-  const T* k;
-  const T* v;
-  const T* result;
+  Rows<Stored> grad, q, k, v, result;
   const T* logsumexp;
-  const T* bias;  // may be null
-  T* grad_q;
-  T* grad_k;
-  T* grad_v;
+  const Stored* bias;  // may be null
+  Stored* grad_q;
+  Stored* grad_k;
+  Stored* grad_v;
 };
 
 struct BackwardStrides {
@@ -36,7 +33,7 @@ struct BackwardStrides {
 
 // Scratch of one head's backward pass: packed operands, two blocks of scores, sums. With a null base it only
 // computes the size.
-template <typename T>
+template <typename T, typename Stored>
 struct BackwardScratch {
   T* keys_t;  // K^T, V^T in blocks of keys
   T* values_t;
@@ -46,9 +43,12 @@ struct BackwardScratch {
   T* scores;  // probabilities of a block; `slopes` has their gradients
   T* slopes;
   T* dots;    // sum over e of grad * result, per query
-  T* grad_q;  // [L, E], for an output whose rows are not dense
+  T* grad_q;  // [L, E], for an output whose rows are not direct
   T* grad_k;  // [S, E], as well
   T* grad_v;  // [S, Ev], as well
+  T* q;       // [L, E], copies of queries that are not direct
+  T* grad;    // [L, Ev], as well
+  T* block;   // a block of keys, values or results, as well
   int64_t size;
 
   BackwardScratch(const Geometry& g, const BackwardStrides& s, T* base) {
@@ -68,20 +68,15 @@ struct BackwardScratch {
     scores = take(kQueries * kKeys);
     slopes = take(kQueries * kKeys);
     dots = take(g.queries);
-    grad_q = take(s.grad_q.column == 1 ? 0 : g.queries * g.size);
-    grad_k = take(s.grad_k.column == 1 ? 0 : g.keys * g.size);
-    grad_v = take(s.grad_v.column == 1 ? 0 : g.keys * g.value_size);
+    grad_q = take(IsDirect<T, Stored>(s.grad_q) ? 0 : g.queries * g.size);
+    grad_k = take(IsDirect<T, Stored>(s.grad_k) ? 0 : g.keys * g.size);
+    grad_v = take(IsDirect<T, Stored>(s.grad_v) ? 0 : g.keys * g.value_size);
+    q = take(IsDirect<T, Stored>(s.q) ? 0 : g.queries * g.size);
+    grad = take(IsDirect<T, Stored>(s.grad) ? 0 : g.queries * g.value_size);
+    const bool are_direct = IsDirect<T, Stored>(s.k) && IsDirect<T, Stored>(s.v) && IsDirect<T, Stored>(s.result);
+    block = take(are_direct ? 0 : kKeys * std::max(g.size, g.value_size));
   }
 };
-
-// Copies rows of `columns` dense elements to an output with strides.
-template <typename T>
-[[gnu::always_inline]] inline void StoreRows(const T* from, int64_t rows, int64_t columns, const Strides& strides,
-                                             T* to) {
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t e = 0; e < columns; ++e) to[i * strides.row + e * strides.column] = from[i * columns + e];
-  }
-}
 
 // Where the gradient of an operand is summed: rows of dense elements, `stride` apart.
 template <typename T>
@@ -89,12 +84,33 @@ struct Gradient {
   T* rows;
   int64_t stride;
 
-  // The output itself if its rows are dense, otherwise `scratch`, which StoreRows() copies from.
-  Gradient(T* output, const Strides& strides, T* scratch, int64_t size)
-      : rows(strides.column == 1 ? output : scratch), stride(strides.column == 1 ? strides.row : size) {}
-
   T* Row(int64_t i) const { return rows + i * stride; }
 };
+
+// Returns the output if it is direct, otherwise `scratch`, from which StoreGradient() copies.
+template <typename T, typename Stored>
+Gradient<T> GradientIn(Stored* output, const Strides& strides, T* scratch, int64_t size) {
+  if constexpr (std::is_same_v<T, Stored>) {
+    if (strides.column == 1) return {output, strides.row};
+  }
+  return {scratch, size};
+}
+
+// Copies a gradient to its output, unless it was summed there.
+template <typename T, typename Stored>
+[[gnu::always_inline]] inline void StoreGradient(const T* scratch, int64_t rows, int64_t size, const Strides& strides,
+                                                 Stored* output) {
+  if (IsDirect<T, Stored>(strides)) return;
+  for (int64_t i = 0; i < rows; ++i) {
+    const T* from = scratch + i * size;
+    Stored* to = output + i * strides.row;
+    if (strides.column == 1) {
+      for (int64_t e = 0; e < size; ++e) to[e] = Element<Stored>(from[e]);
+    } else {
+      for (int64_t e = 0; e < size; ++e) to[e * strides.column] = Element<Stored>(from[e]);
+    }
+  }
+}
 
 template <typename T>
 struct Gradients {
@@ -109,14 +125,15 @@ template <typename T>
 
 // Computes the probabilities of a block from the saved logsumexp, and the gradients of its scores. Each product visits
 // all tiles before the next one, so that its right matrix stays in the first-level cache.
-template <typename T>
-[[gnu::always_inline]] inline void ComputeSlopes(const Geometry& g, const BackwardStrides& s, const Backward<T>& head,
-                                                 const BackwardScratch<T>& x, const ScoreBlock& block) {
+template <typename T, typename Stored>
+[[gnu::always_inline]] inline void ComputeSlopes(const Geometry& g, const BackwardStrides& s,
+                                                 const Backward<T, Stored>& head, const Rows<T>& q, const Rows<T>& grad,
+                                                 const BackwardScratch<T, Stored>& x, const ScoreBlock& block) {
   const T scale = static_cast<T>(g.scale);
   const int64_t key_block = block.key / kKeys;
-  MultiplyScores(g, block, head.q, s.q, x.keys_t + key_block * PackedSize<T>(g.size, kKeys), g.size, x.scores);
-  MultiplyScores(g, block, head.grad, s.grad, x.values_t + key_block * PackedSize<T>(g.value_size, kKeys), g.value_size,
-                 x.slopes);
+  MultiplyScores(g, block, q.From(block.query), x.keys_t + key_block * PackedSize<T>(g.size, kKeys), g.size, x.scores);
+  MultiplyScores(g, block, grad.From(block.query), x.values_t + key_block * PackedSize<T>(g.value_size, kKeys),
+                 g.value_size, x.slopes);
   if (head.bias != nullptr) AddBias(g, block, scale, head.bias, s.bias, x.scores);
   for (int64_t row = 0; row < block.queries; row += kTileRows) {
     const ScoreTile tile = TileAt(g, block, row);
@@ -143,14 +160,12 @@ template <typename T>
 }
 
 // Adds what a block of scores contributes to the gradients.
-template <typename T>
-[[gnu::always_inline]] inline void BackwardBlock(const Geometry& g, const BackwardStrides& s, const Backward<T>& head,
-                                                 const BackwardScratch<T>& x, const Gradients<T>& grads, int64_t query,
-                                                 int64_t key) {
-  const ScoreBlock block = BlockAt(g, query, g.queries, key);
+template <typename T, typename Stored>
+[[gnu::always_inline]] inline void AddGradients(const Geometry& g, const BackwardScratch<T, Stored>& x,
+                                                const Gradients<T>& grads, const ScoreBlock& block) {
+  const int64_t query = block.query, key = block.key;
   const int64_t key_block = key / kKeys;
   const int64_t query_block = query / kQueries;
-  ComputeSlopes(g, s, head, x, block);
   for (int64_t row = 0; row < block.queries; row += kTileRows) {
     const ScoreTile tile = TileAt(g, block, row);
     if (tile.keys == 0) continue;
@@ -164,32 +179,31 @@ template <typename T>
 }
 
 // Computes the sum over e of grad * result for each query.
-template <typename T>
-[[gnu::always_inline]] inline void ComputeDots(const Geometry& g, const BackwardStrides& s, const Backward<T>& head,
-                                               T* dots) {
-  if (s.grad.column == 1 && s.result.column == 1) {
-    return DotProductsOfRows(head.grad, s.grad.row, head.result, s.result.row, g.queries, g.value_size, dots);
-  }
-  for (int64_t i = 0; i < g.queries; ++i) {
-    const T* grad = head.grad + i * s.grad.row;
-    const T* result = head.result + i * s.result.row;
-    dots[i] = 0;
-    for (int64_t e = 0; e < g.value_size; ++e) dots[i] += grad[e * s.grad.column] * result[e * s.result.column];
+template <typename T, typename Stored>
+[[gnu::always_inline]] inline void ComputeDots(const Geometry& g, const Rows<T>& grad, const Rows<Stored>& result,
+                                               T* copies, T* dots) {
+  for (int64_t query = 0; query < g.queries; query += kKeys) {
+    const int64_t queries = std::min(kKeys, g.queries - query);
+    const Rows<T> a = grad.From(query);
+    const Rows<T> b = DirectRows(result, query, queries, g.value_size, copies);
+    DotProductsOfRows(a.data, a.strides.row, b.data, b.strides.row, queries, g.value_size, dots + query);
   }
 }
 
-template <typename T>
-COTAN_SIMD_VERSIONS void BackwardHead(const Geometry& g, const BackwardStrides& s, const Backward<T>& head,
-                                      const BackwardScratch<T>& x) {
-  PackBlocks(head.k, s.k, g.keys, g.size, kKeys, true, x.keys_t);
-  PackBlocks(head.v, s.v, g.keys, g.value_size, kKeys, true, x.values_t);
-  PackBlocks(head.k, s.k, g.keys, g.size, kKeys, false, x.keys);
-  PackBlocks(head.q, s.q, g.queries, g.size, kQueries, false, x.queries);
-  PackBlocks(head.grad, s.grad, g.queries, g.value_size, kQueries, false, x.grads);
-  ComputeDots(g, s, head, x.dots);
-  const Gradients<T> grads{{head.grad_q, s.grad_q, x.grad_q, g.size},
-                           {head.grad_k, s.grad_k, x.grad_k, g.size},
-                           {head.grad_v, s.grad_v, x.grad_v, g.value_size}};
+template <typename T, typename Stored>
+COTAN_SIMD_VERSIONS void BackwardHead(const Geometry& g, const BackwardStrides& s, const Backward<T, Stored>& head,
+                                      const BackwardScratch<T, Stored>& x) {
+  const Rows<T> q = DirectRows(head.q, 0, g.queries, g.size, x.q);
+  const Rows<T> grad = DirectRows(head.grad, 0, g.queries, g.value_size, x.grad);
+  PackBlocks(head.k, g.keys, g.size, kKeys, true, x.block, x.keys_t);
+  PackBlocks(head.v, g.keys, g.value_size, kKeys, true, x.block, x.values_t);
+  PackBlocks(head.k, g.keys, g.size, kKeys, false, x.block, x.keys);
+  PackBlocks(q, g.queries, g.size, kQueries, false, x.block, x.queries);
+  PackBlocks(grad, g.queries, g.value_size, kQueries, false, x.block, x.grads);
+  ComputeDots(g, grad, head.result, x.block, x.dots);
+  const Gradients<T> grads{GradientIn(head.grad_q, s.grad_q, x.grad_q, g.size),
+                           GradientIn(head.grad_k, s.grad_k, x.grad_k, g.size),
+                           GradientIn(head.grad_v, s.grad_v, x.grad_v, g.value_size)};
   // The first product for a row of gradients sets it. Rows that no query attends to, and queries without keys, get 0.
   const int64_t visible = g.queries > 0 ? g.VisibleKeys(g.queries) : 0;
   if (g.keys == 0) FillRows(grads.q, 0, g.queries, g.size);
@@ -197,19 +211,23 @@ COTAN_SIMD_VERSIONS void BackwardHead(const Geometry& g, const BackwardStrides& 
   FillRows(grads.v, visible, g.keys, g.value_size);
   for (int64_t query = 0; query < g.queries; query += kQueries) {
     const int64_t visible_to_block = g.VisibleKeys(std::min(g.queries, query + kQueries));
-    for (int64_t key = 0; key < visible_to_block; key += kKeys) BackwardBlock(g, s, head, x, grads, query, key);
+    for (int64_t key = 0; key < visible_to_block; key += kKeys) {
+      const ScoreBlock block = BlockAt(g, query, g.queries, key);
+      ComputeSlopes(g, s, head, q, grad, x, block);
+      AddGradients(g, x, grads, block);
+    }
   }
-  if (s.grad_q.column != 1) StoreRows(x.grad_q, g.queries, g.size, s.grad_q, head.grad_q);
-  if (s.grad_k.column != 1) StoreRows(x.grad_k, g.keys, g.size, s.grad_k, head.grad_k);
-  if (s.grad_v.column != 1) StoreRows(x.grad_v, g.keys, g.value_size, s.grad_v, head.grad_v);
+  StoreGradient(x.grad_q, g.queries, g.size, s.grad_q, head.grad_q);
+  StoreGradient(x.grad_k, g.keys, g.size, s.grad_k, head.grad_k);
+  StoreGradient(x.grad_v, g.keys, g.value_size, s.grad_v, head.grad_v);
 }
 
-template <typename T>
+template <typename T, typename Stored>
 class AttentionBackward final : public Kernel {
  public:
   AttentionBackward(const Geometry& geometry, const BackwardStrides& strides, bool has_bias, int threads)
       : geometry_(geometry), strides_(strides), has_bias_(has_bias), threads_(threads) {
-    worker_size_ = BackwardScratch<T>(geometry, strides, nullptr).size;
+    worker_size_ = BackwardScratch<T, Stored>(geometry, strides, nullptr).size;
     scratch_bytes_ = static_cast<size_t>(worker_size_ * threads) * sizeof(T);
   }
 
@@ -218,22 +236,24 @@ class AttentionBackward final : public Kernel {
       const int64_t b = i / geometry_.heads;
       const int64_t h = i % geometry_.heads;
       const auto input = [&](size_t k, const Strides& s) {
-        return static_cast<const T*>(args.inputs[k]) + b * s.batch + h * s.head;
+        return Rows<Stored>{static_cast<const Stored*>(args.inputs[k]) + b * s.batch + h * s.head, s};
       };
       const auto output = [&](size_t k, const Strides& s) {
-        return static_cast<T*>(args.outputs[k]) + b * s.batch + h * s.head;
+        return static_cast<Stored*>(args.outputs[k]) + b * s.batch + h * s.head;
       };
-      const Backward<T> head{input(0, strides_.grad),
-                             input(1, strides_.q),
-                             input(2, strides_.k),
-                             input(3, strides_.v),
-                             input(4, strides_.result),
-                             input(5, strides_.logsumexp),
-                             has_bias_ ? input(6, strides_.bias) : nullptr,
-                             output(0, strides_.grad_q),
-                             output(1, strides_.grad_k),
-                             output(2, strides_.grad_v)};
-      const BackwardScratch<T> scratch(geometry_, strides_, static_cast<T*>(args.scratch) + worker * worker_size_);
+      const Strides& sums_at = strides_.logsumexp;
+      const Backward<T, Stored> head{input(0, strides_.grad),
+                                     input(1, strides_.q),
+                                     input(2, strides_.k),
+                                     input(3, strides_.v),
+                                     input(4, strides_.result),
+                                     static_cast<const T*>(args.inputs[5]) + b * sums_at.batch + h * sums_at.head,
+                                     has_bias_ ? input(6, strides_.bias).data : nullptr,
+                                     output(0, strides_.grad_q),
+                                     output(1, strides_.grad_k),
+                                     output(2, strides_.grad_v)};
+      const BackwardScratch<T, Stored> scratch(geometry_, strides_,
+                                               static_cast<T*>(args.scratch) + worker * worker_size_);
       BackwardHead(geometry_, strides_, head, scratch);
     });
     return absl::OkStatus();

@@ -15,10 +15,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/dtype.h"
+#include "base/half.h"
 #include "base/layout.h"
 #include "kernels/api/kernel.h"
 #include "kernels/cpu/attention/score_tile.h"
 #include "kernels/cpu/attention/transposed_panels.h"
+#include "kernels/cpu/simd/avx512_lanes.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "serialization/schema/program.pb.h"
 
@@ -101,66 +103,113 @@ inline ScoreTile TileAt(const Geometry& g, const ScoreBlock& block, int64_t row)
           g.is_causal ? query + 1 - block.key : block.keys, g.is_causal};
 }
 
-// Computes scores = a b for the queries, the rows of a, and packed columns `panels`; of each tile up to a multiple of a
-// vector.
+// Returns the value of a stored element, and the element for a value, which is rounded once.
 template <typename T>
-[[gnu::always_inline]] inline void MultiplyScores(const Geometry& g, const ScoreBlock& block, const T* a,
-                                                  const Strides& strides, const T* panels, int64_t depth, T* scores) {
+T Value(T stored) {
+  return stored;
+}
+inline float Value(BFloat16 stored) { return BFloat16ToFloat(stored.bits); }
+template <typename Stored, typename T>
+Stored Element(T value) {
+  if constexpr (std::is_same_v<Stored, BFloat16>) return {FloatToBFloat16(value)};
+  if constexpr (std::is_same_v<Stored, T>) return value;
+}
+
+// Returns whether rows of an operand are used, or written, where they are: their elements are adjacent and of T.
+template <typename T, typename Stored>
+bool IsDirect(const Strides& strides) {
+  return std::is_same_v<T, Stored> && strides.column == 1;
+}
+
+// Rows of an operand.
+template <typename T>
+struct Rows {
+  const T* data;
+  Strides strides;
+
+  Rows From(int64_t row) const { return {data + row * strides.row, strides}; }
+};
+
+// Returns rows [begin, begin + count): those of `from` if they are direct, otherwise copies in `copies`.
+template <typename T, typename Stored>
+[[gnu::always_inline]] inline Rows<T> DirectRows(const Rows<Stored>& from, int64_t begin, int64_t count,
+                                                 int64_t columns, T* copies) {
+  if constexpr (std::is_same_v<T, Stored>) {
+    if (from.strides.column == 1) return from.From(begin);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const Stored* row = from.data + (begin + i) * from.strides.row;
+    T* to = copies + i * columns;
+    if (from.strides.column == 1) {
+      for (int64_t e = 0; e < columns; ++e) to[e] = Value(row[e]);
+    } else {
+      for (int64_t e = 0; e < columns; ++e) to[e] = Value(row[e * from.strides.column]);
+    }
+  }
+  return {copies, {0, 0, columns, 1}};
+}
+
+// Computes scores = a b for direct rows a, those of the block's queries, and packed columns `panels`; of each tile up
+// to a multiple of a vector.
+template <typename T>
+[[gnu::always_inline]] inline void MultiplyScores(const Geometry& g, const ScoreBlock& block, const Rows<T>& a,
+                                                  const T* panels, int64_t depth, T* scores) {
   for (int64_t row = 0; row < block.queries; row += kTileRows) {
     const ScoreTile tile = TileAt(g, block, row);
     const int64_t columns = (tile.keys + kVectorSize<T> - 1) / kVectorSize<T> * kVectorSize<T>;
-    MultiplyPacked(a + (block.query + row) * strides.row, strides.row, strides.column, panels, depth, tile.rows,
-                   columns, depth, scores + row * kKeys, kKeys, false);
+    MultiplyPacked(a.data + row * a.strides.row, a.strides.row, 1, panels, depth, tile.rows, columns, depth,
+                   scores + row * kKeys, kKeys, false);
   }
 }
 
 // Replaces scores by scale * score + bias for the keys that a query attends to.
-template <typename T>
-[[gnu::always_inline]] inline void AddBias(const Geometry& g, const ScoreBlock& block, T scale, const T* bias,
+template <typename T, typename Stored>
+[[gnu::always_inline]] inline void AddBias(const Geometry& g, const ScoreBlock& block, T scale, const Stored* bias,
                                            const Strides& strides, T* scores) {
   for (int64_t i = 0; i < block.queries; ++i) {
     T* row = scores + i * kKeys;
-    const T* from = bias + (block.query + i) * strides.row + block.key * strides.column;
+    const Stored* from = bias + (block.query + i) * strides.row + block.key * strides.column;
     const int64_t visible = std::min(block.keys, g.VisibleKeys(block.query + i + 1) - block.key);
-    for (int64_t j = 0; j < visible; ++j) row[j] = row[j] * scale + from[j * strides.column];
+    for (int64_t j = 0; j < visible; ++j) row[j] = row[j] * scale + Value(from[j * strides.column]);
   }
 }
 
-// Packs b[k, n] = from[n * row + k * column].
+// Packs b[k, n] = from[n * row + k].
 template <typename T>
-[[gnu::always_inline]] inline void PackTransposed(const T* from, int64_t row, int64_t column, int64_t depth,
-                                                  int64_t columns, T* to) {
+[[gnu::always_inline]] inline void PackTransposed(const T* from, int64_t row, int64_t depth, int64_t columns, T* to) {
   if constexpr (std::is_same_v<T, float>) {
-    if (column == 1 && PackTransposedPanels(from, row, depth, columns, to)) return;
+    if (PackTransposedPanels(from, row, depth, columns, to)) return;
   }
-  PackPanels(from, column, row, depth, columns, to);
+  PackPanels(from, 1, row, depth, columns, to);
 }
 
-// Packs blocks of `block` rows of a [rows, columns] matrix, transposed or not.
-template <typename T>
-[[gnu::always_inline]] inline void PackBlocks(const T* from, const Strides& strides, int64_t rows, int64_t columns,
-                                              int64_t block, bool transposed, T* to) {
+// Packs blocks of `block` rows of a [rows, columns] matrix, transposed or not. `widened` has room for a block of
+// values, if they are stored in another type.
+template <typename T, typename Stored>
+[[gnu::always_inline]] inline void PackBlocks(const Rows<Stored>& from, int64_t rows, int64_t columns, int64_t block,
+                                              bool transposed, T* copies, T* to) {
   for (int64_t begin = 0; begin < rows; begin += block) {
     const int64_t count = std::min(block, rows - begin);
-    const T* first = from + begin * strides.row;
+    const Rows<T> source = DirectRows(from, begin, count, columns, copies);
     if (transposed) {
-      PackTransposed(first, strides.row, strides.column, columns, count, to);
+      PackTransposed(source.data, source.strides.row, columns, count, to);
       to += PackedSize<T>(columns, block);
     } else {
-      PackPanels(first, strides.row, strides.column, count, columns, to);
+      PackPanels(source.data, source.strides.row, 1, count, columns, to);
       to += PackedSize<T>(block, columns);
     }
   }
 }
 
-// Returns the kernel for `dtype`.
-// Unimplemented: `dtype` is neither f32 nor f64.
-template <template <typename> class KernelType, typename... Args>
+// Returns KernelType<T, Stored>, which computes in T, for operands of `dtype`.
+// Unimplemented: `dtype` is neither f32, f64 nor bf16.
+template <template <typename, typename> class KernelType, typename... Args>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFor(DType dtype, Args&&... args) {
-  if (dtype == DType::kFloat32) return std::make_unique<KernelType<float>>(std::forward<Args>(args)...);
-  if (dtype == DType::kFloat64) return std::make_unique<KernelType<double>>(std::forward<Args>(args)...);
+  if (dtype == DType::kFloat32) return std::make_unique<KernelType<float, float>>(std::forward<Args>(args)...);
+  if (dtype == DType::kFloat64) return std::make_unique<KernelType<double, double>>(std::forward<Args>(args)...);
+  if (dtype == DType::kBFloat16) return std::make_unique<KernelType<float, BFloat16>>(std::forward<Args>(args)...);
   return absl::UnimplementedError(
-      absl::StrCat("attention: dtype ", DTypeName(dtype), " is not supported; expected f32 or f64"));
+      absl::StrCat("attention: dtype ", DTypeName(dtype), " is not supported; expected f32, f64 or bf16"));
 }
 
 }  // namespace cotan::cpu::attention

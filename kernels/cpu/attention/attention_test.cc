@@ -10,6 +10,7 @@
 #include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/half_precision/half_precision.h"
 #include "kernels/testing/host_tensor.h"
 #include "kernels/testing/random_case.h"
 #include "testing/tolerance.h"
@@ -169,6 +170,50 @@ TEST(AttentionTest, RandomSizesStridesAndMasks) {
     };
     const Case c{pick(0, 2), pick(1, 3), pick(1, 150), pick(0, 150), pick(1, 70), pick(1, 70), random() % 2 == 0, 0.3};
     ExpectAttention(c, random() % 4 == 0 ? DType::kFloat64 : DType::kFloat32, random, random() % 2 == 0);
+  }
+}
+
+// Expects the bits of the f32 kernels between conversions of whole operands.
+void ExpectBitsOfWidened(const Case& c, std::mt19937_64& random, bool has_bias) {
+  constexpr DType kDType = DType::kBFloat16;
+  const DimVector q_sizes = {c.batch, c.heads, c.queries, c.size}, k_sizes = {c.batch, c.heads, c.keys, c.size};
+  const DimVector v_sizes = {c.batch, c.heads, c.keys, c.value_size};
+  const DimVector result_sizes = {c.batch, c.heads, c.queries, c.value_size};
+  HostTensor q = Random(kDType, q_sizes, random), k = Random(kDType, k_sizes, random);
+  HostTensor v = Random(kDType, v_sizes, random), grad = Random(kDType, result_sizes, random);
+  HostTensor bias = Random(kDType, {c.batch, 1, c.queries, c.keys}, random);
+  Op op, backward_op;
+  SetAttributes(c, *op.mutable_attention());
+  SetAttributes(c, *backward_op.mutable_attention_backward());
+  std::vector<HostTensor*> inputs = {&q, &k, &v};
+  if (has_bias) inputs.push_back(&bias);
+  HostTensor result(kDType, OutputLayout(result_sizes, random)), widened_result(kDType, result.layout());
+  HostTensor logsumexp(DType::kFloat32, OutputLayout({c.batch, c.heads, c.queries}, random));
+  HostTensor widened_logsumexp(DType::kFloat32, logsumexp.layout());
+  ASSERT_TRUE(RunOp(MakeAttention, op, inputs, {&result, &logsumexp}).ok());
+  ASSERT_TRUE(RunOp(MakeWidened<MakeAttention>, op, inputs, {&widened_result, &widened_logsumexp}).ok());
+  EXPECT_EQ(result.bytes(), widened_result.bytes());
+  EXPECT_EQ(logsumexp.bytes(), widened_logsumexp.bytes());
+  std::vector<HostTensor*> saved = {&grad, &q, &k, &v, &result, &logsumexp};
+  if (has_bias) saved.push_back(&bias);
+  HostTensor grad_q(kDType, OutputLayout(q_sizes, random)), grad_k(kDType, OutputLayout(k_sizes, random));
+  HostTensor grad_v(kDType, OutputLayout(v_sizes, random)), widened_q(kDType, grad_q.layout());
+  HostTensor widened_k(kDType, grad_k.layout()), widened_v(kDType, grad_v.layout());
+  ASSERT_TRUE(RunOp(MakeAttentionBackward, backward_op, saved, {&grad_q, &grad_k, &grad_v}, 2).ok());
+  ASSERT_TRUE(RunOp(MakeWidened<MakeAttentionBackward>, backward_op, saved, {&widened_q, &widened_k, &widened_v}).ok());
+  EXPECT_EQ(grad_q.bytes(), widened_q.bytes());
+  EXPECT_EQ(grad_k.bytes(), widened_k.bytes());
+  EXPECT_EQ(grad_v.bytes(), widened_v.bytes());
+}
+
+TEST(AttentionTest, BFloat16HasTheBitsOfWidenedOperands) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 30; ++round) {
+    const auto pick = [&](int64_t low, int64_t high) {
+      return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+    };
+    const Case c{pick(0, 2), pick(1, 3), pick(1, 150), pick(0, 150), pick(1, 70), pick(1, 70), random() % 2 == 0, 0.3};
+    ExpectBitsOfWidened(c, random, random() % 2 == 0);
   }
 }
 
