@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/attention/attention_blocks.h"
+#include "kernels/cpu/attention/packed_product.h"
 #include "kernels/cpu/attention/score_tile.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
@@ -95,9 +96,10 @@ COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s,
     }
     for (int64_t row = 0; row < queries; row += kTileRows) {
       const ScoreTile tile = TileAt(g, block, row);
-      MultiplyPacked(scores + row * kKeys, kKeys, 1, packed_values + key / kKeys * PackedSize<T>(kKeys, g.value_size),
-                     std::min(kKeys, packed - key), tile.rows, g.value_size, tile.keys, sums + row * g.value_size,
-                     g.value_size, key > 0);
+      MultiplyTilePacked(scores + row * kKeys, kKeys, 1,
+                         packed_values + key / kKeys * PackedSize<T>(kKeys, g.value_size),
+                         std::min(kKeys, packed - key), tile.rows, g.value_size, tile.keys, sums + row * g.value_size,
+                         g.value_size, key > 0);
     }
   }
   for (int64_t i = 0; i < queries; ++i) {

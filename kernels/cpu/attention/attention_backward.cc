@@ -8,6 +8,7 @@
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/attention_blocks.h"
+#include "kernels/cpu/attention/packed_product.h"
 #include "kernels/cpu/attention/score_tile.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
@@ -153,9 +154,9 @@ template <typename T>
     const int64_t key = block.key + column;
     const int64_t first = g.is_causal ? std::max<int64_t>(0, key - block.query) : 0;
     const int64_t first_query = g.is_causal ? key / kQueries * kQueries : 0;
-    MultiplyPacked(scores + first * kKeys + column, 1, kKeys, packed + first * kPanelColumns<T>, block.queries,
-                   std::min(kTileRows, block.keys - column), size, block.queries - first, gradient.Row(key),
-                   gradient.stride, block.query > first_query);
+    MultiplyTilePacked(scores + first * kKeys + column, 1, kKeys, packed + first * kPanelColumns<T>, block.queries,
+                       std::min(kTileRows, block.keys - column), size, block.queries - first, gradient.Row(key),
+                       gradient.stride, block.query > first_query);
   }
 }
 
@@ -169,9 +170,9 @@ template <typename T, typename Stored>
   for (int64_t row = 0; row < block.queries; row += kTileRows) {
     const ScoreTile tile = TileAt(g, block, row);
     if (tile.keys == 0) continue;
-    MultiplyPacked(x.slopes + row * kKeys, kKeys, 1, x.keys + key_block * PackedSize<T>(kKeys, g.size),
-                   std::min(kKeys, g.keys - key), tile.rows, g.size, tile.keys, grads.q.Row(query + row),
-                   grads.q.stride, key > 0);
+    MultiplyTilePacked(x.slopes + row * kKeys, kKeys, 1, x.keys + key_block * PackedSize<T>(kKeys, g.size),
+                       std::min(kKeys, g.keys - key), tile.rows, g.size, tile.keys, grads.q.Row(query + row),
+                       grads.q.stride, key > 0);
   }
   MultiplyTransposed(g, block, x.scores, x.grads + query_block * PackedSize<T>(kQueries, g.value_size), g.value_size,
                      grads.v);

@@ -18,6 +18,7 @@
 #include "base/half.h"
 #include "base/layout.h"
 #include "kernels/api/kernel.h"
+#include "kernels/cpu/attention/packed_product.h"
 #include "kernels/cpu/attention/score_tile.h"
 #include "kernels/cpu/attention/transposed_panels.h"
 #include "kernels/cpu/simd/avx512_lanes.h"
@@ -157,8 +158,8 @@ template <typename T>
   for (int64_t row = 0; row < block.queries; row += kTileRows) {
     const ScoreTile tile = TileAt(g, block, row);
     const int64_t columns = (tile.keys + kVectorSize<T> - 1) / kVectorSize<T> * kVectorSize<T>;
-    MultiplyPacked(a.data + row * a.strides.row, a.strides.row, 1, panels, depth, tile.rows, columns, depth,
-                   scores + row * kKeys, kKeys, false);
+    MultiplyTilePacked(a.data + row * a.strides.row, a.strides.row, 1, panels, depth, tile.rows, columns, depth,
+                       scores + row * kKeys, kKeys, false);
   }
 }
 

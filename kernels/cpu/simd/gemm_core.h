@@ -67,80 +67,37 @@ template <typename T>
   }
 }
 
-// Computes c[i, 0 .. columns) = sum over k of a[i * a_row + k * a_column] * panel[k] for kRows rows and the first
-// kVectors vectors of the panel; adds to c if `adds`.
-template <int kRows, int kVectors = 2, typename T>
+// Computes c[i, 0 .. columns) = sum over k of a[i * a_row + k * a_column] * panel[k] for kRows rows; adds to
+// c if `adds`.
+template <int kRows, typename T>
 [[gnu::always_inline]] inline void MultiplyTile(const T* a, int64_t a_row, int64_t a_column, const T* panel,
                                                 int64_t depth, T* c, int64_t c_row, int64_t columns, bool adds) {
-  // The loops over sums are unrolled: those that are not would keep the sums in memory.
-  Vector<T> sum[kRows][kVectors];
-#pragma GCC unroll 8
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = Vector<T>{};
-  }
+  Vector<T> sum[kRows][2] = {};
   for (int64_t k = 0; k < depth; ++k) {
-    Vector<T> right[kVectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) Load(panel + k * kPanelColumns<T> + v * kVectorSize<T>, right[v]);
-#pragma GCC unroll 8
+    Vector<T> low;
+    Vector<T> high;
+    Load(panel + k * kPanelColumns<T>, low);
+    Load(panel + k * kPanelColumns<T> + kVectorSize<T>, high);
     for (int i = 0; i < kRows; ++i) {
       const T factor = a[i * a_row + k * a_column];
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * right[v];
+      sum[i][0] += factor * low;
+      sum[i][1] += factor * high;
     }
-  }
-  if (columns == kVectors * kVectorSize<T>) {
-    if (adds) {
-#pragma GCC unroll 8
-      for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) {
-          Vector<T> old;
-          Load(c + i * c_row + v * kVectorSize<T>, old);
-          sum[i][v] += old;
-        }
-      }
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) Store<T>(sum[i][v], c + i * c_row + v * kVectorSize<T>);
-    }
-    return;
-  }
-  T values[kRows][kVectors * kVectorSize<T>];
-#pragma GCC unroll 8
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) Store<T>(sum[i][v], values[i] + v * kVectorSize<T>);
   }
   for (int i = 0; i < kRows; ++i) {
     T* row = c + i * c_row;
-    for (int64_t n = 0; n < columns; ++n) row[n] = adds ? row[n] + values[i][n] : values[i][n];
-  }
-}
-
-// MultiplyTile() for any number of rows.
-template <int kVectors, typename T>
-[[gnu::always_inline]] inline void MultiplyPanel(const T* a, int64_t a_row, int64_t a_column, const T* panel,
-                                                 int64_t rows, int64_t depth, T* c, int64_t c_row, int64_t columns,
-                                                 bool adds) {
-  // With AVX-512, 16 sums hide the latency of multiply-adds. Lower tiles are for the last rows.
-  int64_t m = 0;
-  for (; m + 8 <= rows; m += 8) {
-    MultiplyTile<8, kVectors>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row, c_row, columns, adds);
-  }
-  if (m + 4 <= rows) {
-    MultiplyTile<4, kVectors>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row, c_row, columns, adds);
-    m += 4;
-  }
-  if (m + 2 <= rows) {
-    MultiplyTile<2, kVectors>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row, c_row, columns, adds);
-    m += 2;
-  }
-  if (m < rows) {
-    MultiplyTile<1, kVectors>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row, c_row, columns, adds);
+    if (columns == kPanelColumns<T>) {
+      for (int half = 0; half < 2; ++half) {
+        Vector<T> old = {};
+        if (adds) Load(row + half * kVectorSize<T>, old);
+        Store<T>(old + sum[i][half], row + half * kVectorSize<T>);
+      }
+      continue;
+    }
+    T values[kPanelColumns<T>];
+    Store<T>(sum[i][0], values);
+    Store<T>(sum[i][1], values + kVectorSize<T>);
+    for (int64_t n = 0; n < columns; ++n) row[n] = adds ? row[n] + values[n] : values[n];
   }
 }
 
@@ -151,13 +108,24 @@ template <typename T>
 [[gnu::always_inline]] inline void MultiplyPacked(const T* a, int64_t a_row, int64_t a_column, const T* panels,
                                                   int64_t packed_depth, int64_t rows, int64_t columns, int64_t depth,
                                                   T* c, int64_t c_row, bool adds) {
+  // With AVX-512, 16 sums hide the latency of multiply-adds. Lower tiles are for the last rows.
   for (int64_t n = 0; n < columns; n += kPanelColumns<T>) {
     const T* panel = panels + n * packed_depth;
     const int64_t count = std::min(kPanelColumns<T>, columns - n);
-    if (count > kVectorSize<T>) {
-      MultiplyPanel<2>(a, a_row, a_column, panel, rows, depth, c + n, c_row, count, adds);
-    } else {
-      MultiplyPanel<1>(a, a_row, a_column, panel, rows, depth, c + n, c_row, count, adds);
+    int64_t m = 0;
+    for (; m + 8 <= rows; m += 8) {
+      MultiplyTile<8>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
+    }
+    if (m + 4 <= rows) {
+      MultiplyTile<4>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
+      m += 4;
+    }
+    if (m + 2 <= rows) {
+      MultiplyTile<2>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
+      m += 2;
+    }
+    if (m < rows) {
+      MultiplyTile<1>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
     }
   }
 }
