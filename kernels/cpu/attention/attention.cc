@@ -104,13 +104,7 @@ COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s,
   }
   for (int64_t i = 0; i < queries; ++i) {
     const T factor = total[i] == 0 ? T{0} : T{1} / total[i];
-    Stored* to = head.result + (query + i) * s.result.row;
-    const T* from = sums + i * g.value_size;
-    if (s.result.column == 1) {
-      for (int64_t e = 0; e < g.value_size; ++e) to[e] = Element<Stored>(from[e] * factor);
-    } else {
-      for (int64_t e = 0; e < g.value_size; ++e) to[e * s.result.column] = Element<Stored>(from[e] * factor);
-    }
+    StoreRow(sums + i * g.value_size, factor, g.value_size, s.result.column, head.result + (query + i) * s.result.row);
     if (head.logsumexp != nullptr) head.logsumexp[(query + i) * s.logsumexp.row] = max[i] + std::log(total[i]);
   }
 }

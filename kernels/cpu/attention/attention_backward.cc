@@ -103,13 +103,7 @@ template <typename T, typename Stored>
                                                  Stored* output) {
   if (IsDirect<T, Stored>(strides)) return;
   for (int64_t i = 0; i < rows; ++i) {
-    const T* from = scratch + i * size;
-    Stored* to = output + i * strides.row;
-    if (strides.column == 1) {
-      for (int64_t e = 0; e < size; ++e) to[e] = Element<Stored>(from[e]);
-    } else {
-      for (int64_t e = 0; e < size; ++e) to[e * strides.column] = Element<Stored>(from[e]);
-    }
+    StoreRow(scratch + i * size, T{1}, size, strides.column, output + i * strides.row);
   }
 }
 

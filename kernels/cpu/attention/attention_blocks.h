@@ -18,6 +18,7 @@
 #include "base/half.h"
 #include "base/layout.h"
 #include "kernels/api/kernel.h"
+#include "kernels/cpu/attention/bfloat16_rows.h"
 #include "kernels/cpu/attention/packed_product.h"
 #include "kernels/cpu/attention/score_tile.h"
 #include "kernels/cpu/attention/transposed_panels.h"
@@ -138,14 +139,16 @@ template <typename T, typename Stored>
   if constexpr (std::is_same_v<T, Stored>) {
     if (from.strides.column == 1) return from.From(begin);
   }
-  for (int64_t i = 0; i < count; ++i) {
-    const Stored* row = from.data + (begin + i) * from.strides.row;
-    T* to = copies + i * columns;
+  const Stored* first = from.data + begin * from.strides.row;
+  if constexpr (!std::is_same_v<T, Stored>) {
     if (from.strides.column == 1) {
-      for (int64_t e = 0; e < columns; ++e) to[e] = Value(row[e]);
-    } else {
-      for (int64_t e = 0; e < columns; ++e) to[e] = Value(row[e * from.strides.column]);
+      WidenRows(first, from.strides.row, count, columns, copies, columns);
+      return {copies, {0, 0, columns, 1}};
     }
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const Stored* row = first + i * from.strides.row;
+    for (int64_t e = 0; e < columns; ++e) copies[i * columns + e] = Value(row[e * from.strides.column]);
   }
   return {copies, {0, 0, columns, 1}};
 }
@@ -172,6 +175,20 @@ template <typename T, typename Stored>
     const Stored* from = bias + (block.query + i) * strides.row + block.key * strides.column;
     const int64_t visible = std::min(block.keys, g.VisibleKeys(block.query + i + 1) - block.key);
     for (int64_t j = 0; j < visible; ++j) row[j] = row[j] * scale + Value(from[j * strides.column]);
+  }
+}
+
+// Computes to[i * step] = from[i] * factor.
+template <typename T, typename Stored>
+[[gnu::always_inline]] inline void StoreRow(const T* from, T factor, int64_t columns, int64_t step, Stored* to) {
+  if (step != 1) {
+    for (int64_t e = 0; e < columns; ++e) to[e * step] = Element<Stored>(from[e] * factor);
+    return;
+  }
+  if constexpr (std::is_same_v<T, Stored>) {
+    for (int64_t e = 0; e < columns; ++e) to[e] = from[e] * factor;
+  } else {
+    NarrowRow(from, factor, columns, to);
   }
 }
 

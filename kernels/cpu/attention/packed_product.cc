@@ -56,14 +56,19 @@ COTAN_LANES_INLINE void MultiplyRows(const PanelProduct& p, int64_t row) {
       for (int v = 0; v < kVectors; ++v) sum[i][v] = _mm512_fmadd_ps(left, right[v], sum[i][v]);
     }
   }
+  // Processors do not forward the data of masked stores to later loads.
+  const bool is_whole = p.last == 0xffff;
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       float* to = p.c + (row + i) * p.c_row + v * kLanes;
-      const auto mask = static_cast<__mmask16>(v == kVectors - 1 ? p.last : 0xffff);
-      const __m512 old = _mm512_maskz_loadu_ps(static_cast<__mmask16>(p.adds ? mask : 0), to);
-      _mm512_mask_storeu_ps(to, mask, _mm512_add_ps(old, sum[i][v]));
+      if (v < kVectors - 1 || is_whole) {
+        _mm512_storeu_ps(to, _mm512_add_ps(p.adds ? _mm512_loadu_ps(to) : _mm512_setzero_ps(), sum[i][v]));
+      } else {
+        const __m512 old = _mm512_maskz_loadu_ps(static_cast<__mmask16>(p.adds ? p.last : 0), to);
+        _mm512_mask_storeu_ps(to, p.last, _mm512_add_ps(old, sum[i][v]));
+      }
     }
   }
 }
