@@ -201,8 +201,8 @@ template <typename T>
   PackPanels(from, 1, row, depth, columns, to);
 }
 
-// Packs blocks of `block` rows of a [rows, columns] matrix, transposed or not. `widened` has room for a block of
-// values, if they are stored in another type.
+// Packs blocks of `block` rows of a [rows, columns] matrix, transposed or not. `copies` has room for a block of rows
+// that are not direct.
 template <typename T, typename Stored>
 [[gnu::always_inline]] inline void PackBlocks(const Rows<Stored>& from, int64_t rows, int64_t columns, int64_t block,
                                               bool transposed, T* copies, T* to) {

@@ -32,7 +32,7 @@ T Shift(T max) {
 // Returns by what the sums of a row are multiplied when its maximum changes.
 template <typename T>
 T Correction(T old_max, T max) {
-  return old_max == max || old_max == kMinusInfinity<T> ? T{1} : std::exp(old_max - max);
+  return old_max == max ? T{1} : std::exp(old_max - max);
 }
 
 // Scales the first `visible` of `columns` scores and sets the others to -inf.
