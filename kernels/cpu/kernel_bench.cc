@@ -119,19 +119,23 @@ void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out, s
   }
 }
 
-// Adds the products of an attention that is not fused, for each of `batch` heads, and their gradients.
+// Adds the products of an attention that is not fused, for each of `batch` heads, and their gradients, in f32 and in
+// bf16.
 void AddHeads(const std::string& name, int64_t batch, int64_t length, int64_t size, std::vector<OpCase>& cases) {
-  const auto add = [&](const char* product, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns) {
-    OpCase& c = cases.emplace_back(Matmul(name + product, m, k, n, a_columns, b_columns));
-    const DimVector columns = {0, 2, 1};
-    c.inputs = {Tensor(DenseLayout({batch, m, k}, a_columns ? columns : DimVector{})),
-                Tensor(DenseLayout({batch, k, n}, b_columns ? columns : DimVector{}))};
-    c.outputs = {Tensor(DenseLayout({batch, m, n}))};
-    c.flops *= static_cast<double>(batch);
-  };
-  add("/scores", length, size, length, false, true);
-  add("/values", length, length, size, false, false);
-  add("/grad_keys", length, length, size, true, false);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const std::string prefix = dtype == DType::kFloat32 ? name : name + "/bf16";
+    const auto add = [&](const char* product, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns) {
+      OpCase& c = cases.emplace_back(Matmul(prefix + product, m, k, n, a_columns, b_columns, dtype));
+      const DimVector columns = {0, 2, 1};
+      c.inputs = {Tensor(DenseLayout({batch, m, k}, a_columns ? columns : DimVector{}), dtype),
+                  Tensor(DenseLayout({batch, k, n}, b_columns ? columns : DimVector{}), dtype)};
+      c.outputs = {Tensor(DenseLayout({batch, m, n}), dtype)};
+      c.flops *= static_cast<double>(batch);
+    };
+    add("/scores", length, size, length, false, true);
+    add("/values", length, length, size, false, false);
+    add("/grad_keys", length, length, size, true, false);
+  }
 }
 
 // Adds the products of a frozen linear layer with a weight in 32, 8 and 4 bits, the last in groups of 32.

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "kernels/cpu/expr/expr_kernel.h"
 #include "kernels/cpu/half_precision/half_precision.h"
+#include "kernels/cpu/matmul/amx_bf16_gemm.h"
 #include "kernels/cpu/matmul/avx512_bf16_gemm.h"
 #include "kernels/cpu/matmul/avx512_gemm.h"
 #include "kernels/cpu/matmul/computed_operand.h"
@@ -129,7 +130,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
   return onednn::MakeTeamPrimitive(desc.get(), describe, std::move(inputs), {{DNNL_ARG_DST, c}});
 }
 
-// Returns an AVX-512 kernel where it is faster, otherwise oneDNN's.
+// Returns an AVX-512 or AMX kernel where it is faster, otherwise oneDNN's.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                            int threads) {
   if (dtype == DType::kFloat32) {
@@ -137,6 +138,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry&
   }
   if (dtype == DType::kFloat32 && IsFastAvx512Gemm(geometry)) {
     if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads)) return kernel;
+  }
+  if (dtype == DType::kBFloat16 && onednn::HasAmx()) {
+    if (std::unique_ptr<Kernel> kernel = MakeAmxBf16Gemm(geometry, addend, threads)) return kernel;
   }
   if (dtype == DType::kBFloat16) {
     if (std::unique_ptr<Kernel> kernel = MakeAvx512Bf16Gemm(geometry, addend, threads)) return kernel;

@@ -2,9 +2,11 @@
 
 #include "kernels/cpu/matmul/product_cases.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "base/half.h"
 #include "gtest/gtest.h"
 #include "kernels/api/device.h"
 #include "testing/tolerance.h"
@@ -12,11 +14,39 @@
 namespace cotan::cpu {
 namespace {
 
-std::vector<float> Random(int64_t count, std::mt19937_64& random) {
+std::vector<float> Random(int64_t count, DType dtype, std::mt19937_64& random) {
   std::uniform_real_distribution<float> value(-1, 1);
   std::vector<float> values(static_cast<size_t>(count));
-  for (float& x : values) x = value(random);
+  for (float& x : values) {
+    x = value(random);
+    if (dtype == DType::kBFloat16) x = BFloat16ToFloat(FloatToBFloat16(x));
+  }
   return values;
+}
+
+// Runs the kernel on matrices of T and returns the memory of the result.
+template <typename T>
+std::vector<T> Run(Kernel& kernel, const std::vector<T>& a, const std::vector<T>& b, const std::vector<T>& bias,
+                   std::vector<T> c) {
+  const void* inputs[] = {a.data(), b.data(), bias.data()};
+  void* outputs[] = {c.data()};
+  const size_t bytes = kernel.scratch_bytes();
+  void* const scratch = *HostDevice().Allocate(bytes);
+  EXPECT_TRUE(kernel.Run({const_cast<void* const*>(inputs), outputs, scratch}).ok());
+  HostDevice().Free(scratch, bytes);
+  return c;
+}
+
+std::vector<uint16_t> ToBFloat16(const std::vector<float>& values) {
+  std::vector<uint16_t> result(values.size());
+  std::transform(values.begin(), values.end(), result.begin(), FloatToBFloat16);
+  return result;
+}
+
+std::vector<float> ToFloat(const std::vector<uint16_t>& values) {
+  std::vector<float> result(values.size());
+  std::transform(values.begin(), values.end(), result.begin(), BFloat16ToFloat);
+  return result;
 }
 
 }  // namespace
@@ -35,29 +65,24 @@ MatmulGeometry MakeProductGeometry(int64_t batch, int64_t m, int64_t k, int64_t 
 }
 
 ProductCase MakeProductCase(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns, int64_t gap,
-                            std::mt19937_64& random) {
+                            std::mt19937_64& random, DType dtype) {
   ProductCase p;
+  p.dtype = dtype;
   p.geometry = MakeProductGeometry(batch, m, k, n, a_columns, b_columns, gap);
   const BatchLoop loop = p.geometry.batch[0];
   if (batch == 1) p.geometry.batch.clear();
-  p.a = Random(batch * loop.a, random);
-  p.b = Random(batch * loop.b, random);
-  p.c = Random(batch * loop.c, random);
-  p.bias = Random(n, random);
+  p.a = Random(batch * loop.a, dtype, random);
+  p.b = Random(batch * loop.b, dtype, random);
+  p.c = Random(batch * loop.c, dtype, random);
+  p.bias = Random(n, dtype, random);
   return p;
 }
 
 std::vector<float> Multiply(const ProductCase& p, Addend addend, ProductFactory factory, int threads) {
   const std::unique_ptr<Kernel> kernel = factory(p.geometry, addend, threads);
   if (kernel == nullptr) return {};
-  std::vector<float> c = p.c;
-  const void* inputs[] = {p.a.data(), p.b.data(), p.bias.data()};
-  void* outputs[] = {c.data()};
-  const size_t bytes = kernel->scratch_bytes();
-  void* const scratch = *HostDevice().Allocate(bytes);
-  EXPECT_TRUE(kernel->Run({const_cast<void* const*>(inputs), outputs, scratch}).ok());
-  HostDevice().Free(scratch, bytes);
-  return c;
+  if (p.dtype == DType::kFloat32) return Run(*kernel, p.a, p.b, p.bias, p.c);
+  return ToFloat(Run(*kernel, ToBFloat16(p.a), ToBFloat16(p.b), ToBFloat16(p.bias), ToBFloat16(p.c)));
 }
 
 void ExpectProduct(const ProductCase& p, Addend addend, ProductFactory factory) {
@@ -84,7 +109,8 @@ void ExpectProduct(const ProductCase& p, Addend addend, ProductFactory factory) 
           sum += product;
           magnitude += std::abs(product);
         }
-        ASSERT_NEAR(result[at], sum, testing::kMatmul * std::numeric_limits<float>::epsilon() * magnitude)
+        const double rounding = p.dtype == DType::kBFloat16 ? std::abs(sum) / 256 : 0;
+        ASSERT_NEAR(result[at], sum, rounding + testing::kMatmul * std::numeric_limits<float>::epsilon() * magnitude)
             << item << " " << i << " " << j;
         expected[at] = result[at];
       }

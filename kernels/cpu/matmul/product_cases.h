@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "base/dtype.h"
 #include "kernels/api/kernel.h"
 #include "kernels/cpu/matmul/matmul_geometry.h"
 #include "kernels/cpu/matmul/matmul_steps.h"
@@ -21,14 +22,16 @@ namespace cotan::cpu {
 MatmulGeometry MakeProductGeometry(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns,
                                    int64_t gap);
 
+// The values are those of `dtype`: f32 or bf16.
 struct ProductCase {
   MatmulGeometry geometry;
+  DType dtype = DType::kFloat32;
   std::vector<float> a, b, bias, c;
 };
 
 // Makes matrices of MakeProductGeometry(), without a loop if there is one product.
 ProductCase MakeProductCase(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns, int64_t gap,
-                            std::mt19937_64& random);
+                            std::mt19937_64& random, DType dtype = DType::kFloat32);
 
 // Makes the kernel that is tested, or returns null if there is none.
 using ProductFactory =
@@ -37,8 +40,8 @@ using ProductFactory =
 // Returns the memory of the result after a run, empty without a kernel.
 std::vector<float> Multiply(const ProductCase& c, Addend addend, ProductFactory factory, int threads);
 
-// Expects the result within a tolerance relative to the sum of the products' magnitudes, and equal bits with several
-// threads.
+// Expects the result within a tolerance relative to the sum of the products' magnitudes, and a rounding to bf16, and
+// equal bits with several threads.
 void ExpectProduct(const ProductCase& c, Addend addend, ProductFactory factory);
 
 }  // namespace cotan::cpu
