@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -262,7 +263,7 @@ double Recomputation::UnreadResultCost(int op, absl::Span<const uint32_t> droppe
     if (!is_dropped || (!uses.empty() && uses.front() < before)) read.push_back(output);
   }
   if (read.empty() || read.size() == static_cast<size_t>(method_.ops(op).outputs_size())) return 0;
-  return cost_[static_cast<size_t>(op)] - PartOf(op, read).cost;
+  return cost_[static_cast<size_t>(op)] - PartOf(op, read, {}).cost;
 }
 
 // Adds the ways to compute `values`, results of one op, again before op `before`: their producer alone, then with more
@@ -352,7 +353,11 @@ double Recomputation::AddParts(Rematerialization& repetition) {
     for (const uint32_t output : method_.ops(op).outputs()) {
       if (read.contains(output)) results.push_back(output);
     }
-    const Part& part = PartOf(op, results);
+    std::vector<uint32_t> alive;
+    for (const uint32_t output : method_.ops(op).outputs()) {
+      if (facts_.LastUse(output) >= repetition.before && !read.contains(output)) alive.push_back(output);
+    }
+    const Part& part = PartOf(op, results, alive);
     if (part.op.has_value()) repetition.parts.emplace(op, *part.op);
     const Op& repeated = RepeatedOpOf(repetition, method_, op);
     cost += part.cost * (EvaluatesLargeFunctions(repeated) ? kLargeFunctionCost : 1);
@@ -361,16 +366,20 @@ double Recomputation::AddParts(Rematerialization& repetition) {
   return cost;
 }
 
-// Returns what is repeated of an op for some of its results.
-const Recomputation::Part& Recomputation::PartOf(int op, const std::vector<uint32_t>& results) {
-  const auto [found, is_new] = parts_.try_emplace(std::pair(op, results));
+// Returns what is repeated of an op for some of its results, if others are still alive.
+const Recomputation::Part& Recomputation::PartOf(int op, const std::vector<uint32_t>& results,
+                                                 const std::vector<uint32_t>& alive) {
+  const auto [found, is_new] = parts_.try_emplace(std::tuple(op, results, alive));
   Part& part = found->second;
   if (!is_new) return part;
   part.cost = cost_[static_cast<size_t>(op)];
   const ScheduledStep& step = plan_.schedule.steps[static_cast<size_t>(step_of_[static_cast<size_t>(op)])];
   if (step.op != op) return part;  // a view, or an operand that a product computes
-  const auto is_small = [&](uint32_t value) { return bytes_[value] * kSmallResult <= bytes_[results[0]]; };
-  std::optional<RepeatedPart> repeated = PartFor(results, method_, step, is_small);
+  const auto is_known = [&](uint32_t value) {
+    return bytes_[value] * kSmallResult <= bytes_[results[0]] ||
+           std::find(alive.begin(), alive.end(), value) != alive.end();
+  };
+  std::optional<RepeatedPart> repeated = PartFor(results, method_, step, is_known);
   if (!repeated.has_value()) return part;
   part.cost = OpCost(repeated->op, repeated->step);
   part.op = std::move(repeated->op);

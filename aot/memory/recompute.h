@@ -94,7 +94,7 @@ class Recomputation {
   double Excess(int64_t target) const;
   int PositionOf(size_t step) const;
   double AddParts(Rematerialization& repetition);
-  const Part& PartOf(int op, const std::vector<uint32_t>& results);
+  const Part& PartOf(int op, const std::vector<uint32_t>& results, const std::vector<uint32_t>& alive);
   int LastAccess(uint32_t value, int at) const;
   double ColdReadCost(uint32_t value, int at) const;
   bool IsReadSoon(uint32_t value, int at) const;
@@ -113,7 +113,8 @@ class Recomputation {
   std::vector<int> step_of_;       // by op; that of the next step for a view
   std::vector<bool> is_in_arena_;  // by value that an op other than a view makes
   std::vector<double> cost_;       // by op
-  absl::flat_hash_map<std::pair<int, std::vector<uint32_t>>, Part> parts_;  // by op and results
+  // By op, results and results that are alive.
+  absl::flat_hash_map<std::tuple<int, std::vector<uint32_t>, std::vector<uint32_t>>, Part> parts_;
   std::vector<int64_t> touched_;  // by op: bytes of operands of the ops before it
   int repeated_ops_ = 0;
   double added_ns_ = 0;

@@ -124,8 +124,60 @@ TEST(RecomputeTest, WhatIsCheapForItsMemoryIsRepeatedFromKnownMeans) {
   EXPECT_EQ(Gradient(std::move(program)), expected);
 }
 
-// Returns the method step(x) -> gradient, of layers that multiply matrices of 256 KiB and apply tanh. The tanh and its
-// derivative, which one op computes, are read again for the gradient.
+// Returns the method step(x) -> gradient, of layers that subtract the mean of each row, scale the result and multiply
+// matrices of 256 KiB. The gradient reads what was scaled and after that the operand of the scaling, but not their
+// input.
+ProgramBuilder ScaledStep(int depth) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("step");
+  const std::vector<std::string> sizes = {"256", "256"};
+  const uint32_t input = m.Input("x", DType::kFloat32, sizes);
+  uint32_t x = input;
+  std::vector<uint32_t> centered, scaled;
+  for (int i = 0; i < depth; ++i) {
+    const int reduce[] = {1};
+    ExprBuilder b({256, 256}, reduce);
+    const int loaded = b.Input(0, DType::kFloat32);
+    const int difference = b.Sub(loaded, b.Mul(b.Sum(loaded), b.Constant(DType::kFloat32, 1.0 / 256)));
+    b.Output(difference);
+    b.Output(b.Mul(difference, b.Constant(DType::kFloat32, 0.125)));
+    centered.push_back(m.AddValue(DType::kFloat32, sizes));
+    scaled.push_back(m.AddValue(DType::kFloat32, sizes));
+    m.AddOp(b.Build(), {x}, {centered.back(), scaled.back()}).set_source("scaled");
+    x = m.Matmul(scaled.back(), input, sizes);
+  }
+  uint32_t gradient = x;
+  for (size_t i = scaled.size(); i-- > 0;) {
+    gradient = m.Matmul(gradient, scaled[i], sizes);
+    gradient = m.Pointwise(sizes, {gradient, centered[i]}, [](ExprBuilder& e) { return e.Add(0, 1); });
+  }
+  m.Output("gradient", gradient);
+  return program;
+}
+
+TEST(RecomputeTest, AResultIsRepeatedFromAnotherThatIsAlive) {
+  const std::vector<float> expected = Gradient(ScaledStep(4));
+  ProgramBuilder program = ScaledStep(4);
+  Artifact& artifact = program.artifact();
+  const MemoryPlanner planner(artifact, {}, {.kernels = &TestKernels()});
+  auto recomputation = Recomputation::Start(*artifact.mutable_methods(0), planner);
+  ASSERT_TRUE(recomputation.ok()) << recomputation.status();
+  const int64_t before = recomputation->arena_bytes();
+  ASSERT_TRUE(recomputation->RepeatCheapOps().ok());
+  EXPECT_LT(recomputation->arena_bytes(), before * 3 / 4);
+  int whole = 0, repeated = 0;
+  for (const serialization::Op& op : artifact.methods(0).ops()) {
+    if (op.source() != "scaled") continue;
+    ++(op.outputs_size() == 2 ? whole : repeated);
+  }
+  EXPECT_EQ(whole, 4);
+  EXPECT_GE(repeated, 2);
+  EXPECT_EQ(repeated, recomputation->repeated_ops());
+  EXPECT_EQ(Gradient(std::move(program)), expected);
+}
+
+// Returns the method step(x) -> gradient, of layers that multiply matrices of 256 KiB and apply tanh. The tanh and the
+// first terms of its derivative, which one op computes, are read again for the gradient.
 ProgramBuilder ActivatedStep(int depth) {
   ProgramBuilder program;
   MethodBuilder m = program.AddMethod("step");
@@ -136,10 +188,9 @@ ProgramBuilder ActivatedStep(int depth) {
   for (int i = 0; i < depth; ++i) {
     const uint32_t product = m.Matmul(x, input, sizes);
     ExprBuilder b({256, 256});
-    const int tanh =
-        b.Apply(serialization::FN_TANH, {b.Mul(b.Input(0, DType::kFloat32), b.Constant(DType::kFloat32, 0.125))});
-    b.Output(tanh);
-    b.Output(b.Sub(b.Constant(DType::kFloat32, 1), b.Mul(tanh, tanh)));
+    const int scaled = b.Mul(b.Input(0, DType::kFloat32), b.Constant(DType::kFloat32, 0.125));
+    b.Output(b.Apply(serialization::FN_TANH, {scaled}));
+    b.Output(b.Sub(b.Constant(DType::kFloat32, 1), b.Mul(scaled, scaled)));
     x = m.AddValue(DType::kFloat32, sizes);
     activated.push_back(x);
     derivatives.push_back(m.AddValue(DType::kFloat32, sizes));

@@ -17,9 +17,10 @@ namespace cotan::cpu {
 // first call asks for.
 bool HasAmxBf16();
 
-// Returns the kernel of a product under the conditions of ProductMaker, or null if HasAmxBf16() is false or a library is
-// faster: with one row, or with four or fewer terms of each sum, unless there is a batch. Each element is summed in f32, in the order of pairs of k, and rounded once, so results are bitwise equal for any thread count.
-// Subnormal numbers count as zeros.
+// Returns the kernel of a product under the conditions of ProductMaker, or null if HasAmxBf16() is false or a library
+// is faster: with one row, or with four or fewer terms of each sum, unless there is a batch. Each element is summed in
+// f32, in the order of pairs of k, and rounded once, so results are bitwise equal for any thread count. Subnormal
+// numbers count as zeros.
 std::unique_ptr<Kernel> MakeAmxBf16Gemm(const MatmulGeometry& geometry, Addend addend, int threads);
 
 }  // namespace cotan::cpu

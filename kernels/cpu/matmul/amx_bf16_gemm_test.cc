@@ -42,7 +42,8 @@ TEST_F(AmxBf16GemmTest, RandomSizesStoragesAndAddends) {
 
 TEST_F(AmxBf16GemmTest, WholeTilesAreReadInPlace) {
   for (const Addend addend : {Addend::kNone, Addend::kBias, Addend::kInOutput}) {
-    for (const int64_t m : {32, 48, 65}) ExpectProduct(MakeCase(2, m, 64, 96, false, true, 32), addend, MakeAmxBf16Gemm);
+    for (const int64_t m : {32, 48, 65})
+      ExpectProduct(MakeCase(2, m, 64, 96, false, true, 32), addend, MakeAmxBf16Gemm);
   }
 }
 
