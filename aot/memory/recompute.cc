@@ -129,7 +129,9 @@ absl::Status Recomputation::RepeatCheapOps() {
   int smallest_repeated = repeated_ops_;
   double smallest_left = left;
   for (;;) {
-    const auto target = static_cast<int64_t>(static_cast<double>(arena_bytes()) * (1 - kCheapDescent));
+    // Bytes alive at once, of which the arena may have more because of gaps between buffers.
+    const int64_t alive = *std::max_element(bytes_at_.begin(), bytes_at_.end());
+    const auto target = static_cast<int64_t>(static_cast<double>(alive) * (1 - kCheapDescent));
     COTAN_ASSIGN_OR_RETURN(const std::optional<double> cost, ApplyBest(target, is_cheap));
     if (!cost.has_value()) break;
     left -= *cost;
