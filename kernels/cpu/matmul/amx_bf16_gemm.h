@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Matrix products of bf16 for processors with AMX (Advanced Matrix Extensions, Intel's since Sapphire Rapids), without
-// a library. See Intel's Software Developer's Manual, volume 1, chapter 18.
+// Matrix products of bf16 for processors with AMX (kernels/cpu/simd/amx_tiles.h), without a library.
 #ifndef COTAN_KERNELS_CPU_MATMUL_AMX_BF16_GEMM_H_
 #define COTAN_KERNELS_CPU_MATMUL_AMX_BF16_GEMM_H_
 
@@ -12,10 +11,6 @@
 #include "kernels/cpu/matmul/matmul_steps.h"
 
 namespace cotan::cpu {
-
-// Returns true if the processor multiplies tiles of bf16 and the operating system lets this process use them, which the
-// first call asks for.
-bool HasAmxBf16();
 
 // Returns the kernel of a product under the conditions of ProductMaker, or null if HasAmxBf16() is false or a library
 // is faster: with one row, or with four or fewer terms of each sum, unless there is a batch. Each element is summed in

@@ -8,6 +8,7 @@
 #include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/matmul/product_cases.h"
+#include "kernels/cpu/simd/amx_tiles.h"
 
 namespace cotan::cpu {
 namespace {
@@ -17,7 +18,7 @@ using testing::TestSeed;
 class AmxBf16GemmTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!HasAmxBf16()) {
+    if (!amx::IsAvailable()) {
       GTEST_SKIP() << "the processor has no AMX";
     }
   }
