@@ -403,6 +403,9 @@ std::vector<OpCase> AllCases() {
   AddAttention("gpt/attention_64", 8, 4, 64, 32, DType::kFloat32, cases);
   AddAttention("gpt/attention_64/bf16", 8, 4, 64, 32, DType::kBFloat16, cases);
   AddAttention("gpt/attention_512", 2, 4, 512, 32, DType::kFloat32, cases);
+  AddAttention("gpt/attention_512/bf16", 2, 4, 512, 32, DType::kBFloat16, cases);
+  AddAttention("gpt2/attention_1024", 1, 12, 1024, 64, DType::kFloat32, cases);
+  AddAttention("gpt2/attention_1024/bf16", 1, 12, 1024, 64, DType::kBFloat16, cases);
   AddEmbedding("gpt/embedding", 512, 512, 128, cases);
   AddConvolution("resnet/3x32", 16, 3, 32, 32, 3, 1, cases);
   AddConvolution("resnet/32x32", 16, 32, 32, 32, 3, 1, cases);

@@ -9,6 +9,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
+#include "kernels/cpu/attention/amx_attention.h"
 #include "kernels/cpu/attention/attention_blocks.h"
 #include "kernels/cpu/attention/packed_product.h"
 #include "kernels/cpu/attention/score_tile.h"
@@ -27,10 +28,6 @@ struct Forward {
   const Stored* bias;  // may be null
   Stored* result;
   T* logsumexp;  // may be null
-};
-
-struct ForwardStrides {
-  Strides q, k, v, bias, result, logsumexp;
 };
 
 // Scratch of the forward pass, in elements of T.
@@ -190,8 +187,14 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const KernelRequest& reque
                                     attention::StridesOf(out[0].layout), {}};
   if (in.size() > 3) strides.bias = attention::BroadcastStrides(in[3].layout);
   if (out.size() > 1) strides.logsumexp = attention::StridesOf(out[1].layout);
+  const int threads = ThreadsWorthwhile(request.threads, geometry.Flops());
+  if (out[0].dtype == DType::kBFloat16) {
+    std::unique_ptr<Kernel> kernel =
+        attention::MakeAmxAttention(geometry, strides, in.size() > 3, out.size() > 1, threads);
+    if (kernel != nullptr) return kernel;
+  }
   return attention::MakeFor<attention::Attention>(out[0].dtype, geometry, strides, in.size() > 3, out.size() > 1,
-                                                  ThreadsWorthwhile(request.threads, geometry.Flops()));
+                                                  threads);
 }
 
 }  // namespace cotan::cpu

@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
+#include "kernels/cpu/attention/amx_attention.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/attention_blocks.h"
 #include "kernels/cpu/attention/packed_product.h"
@@ -26,10 +27,6 @@ struct Backward {
   Stored* grad_q;
   Stored* grad_k;
   Stored* grad_v;
-};
-
-struct BackwardStrides {
-  Strides grad, q, k, v, result, logsumexp, bias, grad_q, grad_k, grad_v;
 };
 
 // Scratch of one head's backward pass: packed operands, two blocks of scores, sums. With a null base it only
@@ -281,8 +278,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttentionBackward(const KernelReques
                                      attention::StridesOf(out[1].layout),
                                      attention::StridesOf(out[2].layout)};
   if (in.size() > 6) strides.bias = attention::BroadcastStrides(in[6].layout);
-  return attention::MakeFor<attention::AttentionBackward>(out[0].dtype, geometry, strides, in.size() > 6,
-                                                          ThreadsWorthwhile(request.threads, 2.5 * geometry.Flops()));
+  const int threads = ThreadsWorthwhile(request.threads, 2.5 * geometry.Flops());
+  if (out[0].dtype == DType::kBFloat16) {
+    std::unique_ptr<Kernel> kernel = attention::MakeAmxAttentionBackward(geometry, strides, in.size() > 6, threads);
+    if (kernel != nullptr) return kernel;
+  }
+  return attention::MakeFor<attention::AttentionBackward>(out[0].dtype, geometry, strides, in.size() > 6, threads);
 }
 
 }  // namespace cotan::cpu

@@ -54,6 +54,14 @@ inline Strides BroadcastStrides(const StridedLayout& layout) {
   return {strides[0], strides[1], strides[2], strides[3]};
 }
 
+// Strides of the operands of a forward and of a backward.
+struct ForwardStrides {
+  Strides q, k, v, bias, result, logsumexp;
+};
+struct BackwardStrides {
+  Strides grad, q, k, v, result, logsumexp, bias, grad_q, grad_k, grad_v;
+};
+
 // The sizes and attributes of an attention.
 struct Geometry {
   int64_t batch = 0;

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/half_precision/half_precision.h"
+#include "kernels/cpu/simd/amx_tiles.h"
 #include "kernels/testing/host_tensor.h"
 #include "kernels/testing/random_case.h"
 #include "testing/tolerance.h"
@@ -129,12 +130,14 @@ void ExpectAttention(const Case& c, DType dtype, std::mt19937_64& random, bool h
   SetAttributes(c, *op.mutable_attention());
   const StridedLayout result_layout = OutputLayout(result_sizes, random);
   HostTensor result(dtype, result_layout);
-  HostTensor logsumexp(dtype, OutputLayout({c.batch, c.heads, c.queries}, random));
+  const DType sums_dtype = dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
+  HostTensor logsumexp(sums_dtype, OutputLayout({c.batch, c.heads, c.queries}, random));
   std::vector<HostTensor*> inputs = {&q, &k, &v};
   if (has_bias) inputs.push_back(&bias);
   const absl::Status forward = RunOp(MakeAttention, op, inputs, {&result, &logsumexp});
   ASSERT_TRUE(forward.ok()) << forward;
-  EXPECT_LE(ErrorInUnits(result, expected.result), testing::kMatmul);
+  const double tolerance = dtype == DType::kBFloat16 ? testing::kPointwise : testing::kMatmul;
+  EXPECT_LE(ErrorInUnits(result, expected.result), tolerance);
   EXPECT_LE(ErrorInUnits(logsumexp, expected.logsumexp), testing::kMatmul);
   EXPECT_TRUE(GapsAreUntouched(result));
 
@@ -147,9 +150,9 @@ void ExpectAttention(const Case& c, DType dtype, std::mt19937_64& random, bool h
   HostTensor grad_v(dtype, OutputLayout(v_sizes, random));
   const absl::Status backward = RunOp(MakeAttentionBackward, backward_op, saved, {&grad_q, &grad_k, &grad_v});
   ASSERT_TRUE(backward.ok()) << backward;
-  EXPECT_LE(ErrorInUnits(grad_q, expected.grad_q), testing::kMatmul);
-  EXPECT_LE(ErrorInUnits(grad_k, expected.grad_k), testing::kMatmul);
-  EXPECT_LE(ErrorInUnits(grad_v, expected.grad_v), testing::kMatmul);
+  EXPECT_LE(ErrorInUnits(grad_q, expected.grad_q), tolerance);
+  EXPECT_LE(ErrorInUnits(grad_k, expected.grad_k), tolerance);
+  EXPECT_LE(ErrorInUnits(grad_v, expected.grad_v), tolerance);
   EXPECT_TRUE(GapsAreUntouched(grad_q) && GapsAreUntouched(grad_k) && GapsAreUntouched(grad_v));
 
   for (int threads : {2, 7}) {
@@ -171,6 +174,19 @@ TEST(AttentionTest, RandomSizesStridesAndMasks) {
     const Case c{pick(0, 2), pick(1, 3), pick(1, 150), pick(0, 150), pick(1, 70), pick(1, 70), random() % 2 == 0, 0.3};
     ExpectAttention(c, random() % 4 == 0 ? DType::kFloat64 : DType::kFloat32, random, random() % 2 == 0);
   }
+}
+
+// Sums are f32. With AMX, operands of all products are rounded, otherwise only the operands and results of the op.
+TEST(AttentionTest, BFloat16IsNearTheDefinition) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 60; ++round) {
+    const auto pick = [&](int64_t low, int64_t high) {
+      return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+    };
+    const Case c{pick(0, 2), pick(1, 3), pick(1, 200), pick(0, 200), pick(1, 70), pick(1, 70), random() % 2 == 0, 0.3};
+    ExpectAttention(c, DType::kBFloat16, random, random() % 2 == 0);
+  }
+  ExpectAttention({1, 1, 600, 600, 32, 32, true, 0.17}, DType::kBFloat16, random, false);
 }
 
 // Expects the bits of the f32 kernels between conversions of whole operands.
@@ -208,11 +224,14 @@ void ExpectBitsOfWidened(const Case& c, std::mt19937_64& random, bool has_bias) 
 
 TEST(AttentionTest, BFloat16HasTheBitsOfWidenedOperands) {
   std::mt19937_64 random(TestSeed());
+  // More queries have kernels of their own.
+  const int64_t most_queries = amx::IsAvailable() ? 15 : 150;
   for (int round = 0; round < 30; ++round) {
     const auto pick = [&](int64_t low, int64_t high) {
       return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
     };
-    const Case c{pick(0, 2), pick(1, 3), pick(1, 150), pick(0, 150), pick(1, 70), pick(1, 70), random() % 2 == 0, 0.3};
+    const Case c{pick(0, 2),  pick(1, 3),  pick(1, most_queries), pick(0, 150),
+                 pick(1, 70), pick(1, 70), random() % 2 == 0,     0.3};
     ExpectBitsOfWidened(c, random, random() % 2 == 0);
   }
 }
