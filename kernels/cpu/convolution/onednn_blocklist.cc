@@ -26,9 +26,13 @@ bool IsBackwardDataMiscomputed(const ConvolutionProblem& problem, absl::string_v
 }
 
 bool IsBackwardWeightsMiscomputed(const ConvolutionProblem& problem, absl::string_view name) {
+  const int64_t channels = problem.weights.layout.sizes[1];
   // The implementation copies the strided pixels in whole vectors of channels.
-  if (absl::EndsWith(name, "_1x1")) return IsStrided(problem) && problem.weights.layout.sizes[1] % kLanes != 0;
+  if (absl::EndsWith(name, "_1x1")) return IsStrided(problem) && channels % kLanes != 0;
   if (name != "jit" && name != "jit_bf16") return false;
+  // With a dilation, some numbers of channels, as 33, are read from the scratchpad up to a whole vector.
+  const bool is_dilated = !AllAre(problem.dilation, 0);
+  if (problem.dtype == DType::kBFloat16 && is_dilated && channels % kLanes != 0) return true;
   if (problem.stride.size() == 3) return IsStridedIntoPadding(problem);
   return problem.dtype == DType::kBFloat16 && problem.source.layout.sizes.back() < problem.stride.back();
 }

@@ -15,6 +15,7 @@ ConvolutionProblem Pointwise(ConvolutionProduct product, int64_t in, int64_t out
   problem.destination.layout.sizes = {1, out, 12 / stride, 5};
   problem.stride = {stride, 1};
   problem.padding_before = {0, 0};
+  problem.dilation = {0, 0};
   return problem;
 }
 
@@ -55,6 +56,23 @@ TEST(OneDnnBlocklistTest, GradientOfWeightsWithStrideInNarrowOrPaddedSpace) {
     EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16", version));
     EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit:avx512_core", version));
     EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "x64:gemm:jit", version));
+  }
+}
+
+TEST(OneDnnBlocklistTest, GradientOfDilatedWeightsOfPartOfAVectorOfChannels) {
+  for (const int version : {2, 3}) {
+    ConvolutionProblem problem = Pointwise(ConvolutionProduct::kBackwardWeights, 33, 16, 1);
+    problem.dtype = DType::kBFloat16;
+    EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit:avx512_core_amx_bf16", version));
+    problem.dilation = {1, 0};
+    EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit:avx512_core_amx_bf16", version));
+    EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16", version));
+    EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "x64:gemm:jit", version));
+    problem.weights.layout.sizes[1] = 32;
+    EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit:avx512_core_amx_bf16", version));
+    problem.weights.layout.sizes[1] = 33;
+    problem.dtype = DType::kFloat32;
+    EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit:avx512_core", version));
   }
 }
 
