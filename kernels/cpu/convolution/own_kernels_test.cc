@@ -7,6 +7,8 @@
 #include "kernels/cpu/convolution/pointwise.h"
 #include "kernels/cpu/convolution/strided_gradient.h"
 #include "kernels/cpu/convolution/winograd.h"
+#include "kernels/cpu/onednn/primitive.h"
+#include "kernels/cpu/simd/amx_tiles.h"
 
 namespace cotan::cpu {
 namespace {
@@ -162,6 +164,20 @@ TEST(OwnKernelsTest, PointwiseTakesForwardProductsOfLargeWeightsAndFewPixels) {
   EXPECT_FALSE(IsPointwise(Problem(forward, 1, 512, 23, 256, 1))) << "529 pixels";
   EXPECT_FALSE(IsPointwise(Problem(forward, 1, 256, 9, 256, 1))) << "64 Ki weights";
   for (const ConvolutionProduct product : kProducts) EXPECT_FALSE(IsPointwise(Problem(product, 1, 512, 4, 256, 3)));
+}
+
+TEST(OwnKernelsTest, PointwiseTakesBFloat16WithAmx) {
+  const bool has_amx = onednn::HasAmx() && amx::IsAvailable();
+  for (const ConvolutionProduct product : kProducts) {
+    ConvolutionProblem half = Problem(product, 2, 8, 23, 16, 1);
+    half.dtype = DType::kBFloat16;
+    EXPECT_EQ(IsPointwise(half), has_amx);
+    half.stride = {2, 2};
+    half.destination.layout = Dense({2, 16, 12, 12});
+    EXPECT_EQ(IsPointwise(half), has_amx);
+    half.padding_before = {1, 0};
+    EXPECT_FALSE(IsPointwise(half));
+  }
 }
 
 TEST(OwnKernelsTest, PointwiseTakesGradientsWithEnoughChannels) {

@@ -10,6 +10,8 @@
 #include "kernels/cpu/copy/copy.h"
 #include "kernels/cpu/matmul/avx512_gemm.h"
 #include "kernels/cpu/matmul/matmul.h"
+#include "kernels/cpu/onednn/primitive.h"
+#include "kernels/cpu/simd/amx_tiles.h"
 #include "kernels/cpu/threading/pipeline.h"
 
 namespace cotan::cpu {
@@ -27,80 +29,113 @@ constexpr int64_t kVeryFewPixels = 64;
 constexpr int64_t kMinWeightsOfVeryFewPixels = 8 * 1024;
 
 // Returns the pixels of the output of all images.
-int64_t Pixels(const ConvolutionProblem& p) {
+int64_t CountPixels(const ConvolutionProblem& p) {
   return NumElements(p.destination.layout.sizes) / p.destination.layout.sizes[1];
 }
 
+// Returns true if products of the problem's dtype run on AMX.
+bool IsByAmx(const ConvolutionProblem& p) {
+  return p.dtype == DType::kBFloat16 && onednn::HasAmx() && amx::IsAvailable();
+}
+
 bool IsWorthwhile(const ConvolutionProblem& p) {
+  if (IsByAmx(p)) return true;
   const int64_t weights = NumElements(p.weights.layout.sizes);
-  if (Pixels(p) <= kVeryFewPixels && weights >= kMinWeightsOfVeryFewPixels) return true;
+  if (CountPixels(p) <= kVeryFewPixels && weights >= kMinWeightsOfVeryFewPixels) return true;
   const int64_t channels = std::min(p.weights.layout.sizes[0], p.weights.layout.sizes[1]);
   if (p.product == ConvolutionProduct::kBackwardData) {
     return HasAvx512Gemm() && channels >= kMinChannelsOfDataGradient;
   }
-  if (Pixels(p) <= kMaxPixels && weights >= kMinWeights) return true;
+  if (CountPixels(p) <= kMaxPixels && weights >= kMinWeights) return true;
   // With strides, the pixels are copied, which needs memory.
   return p.product == ConvolutionProduct::kBackwardWeights && AllAre(p.stride, 1) && HasAvx512Gemm() &&
          channels >= kMinChannelsOfWeightGradient;
 }
 
+// Returns true if the kernel does not meet all pixels of the source.
+bool LeavesGaps(const ConvolutionProblem& p) { return !AllAre(p.stride, 1) || !AllAre(p.padding_after, 0); }
+
 bool Qualifies(const ConvolutionProblem& p) {
   const DimVector& weights = p.weights.layout.sizes;
-  if (p.dtype != DType::kFloat32 || p.groups != 1) return false;
+  if ((p.dtype != DType::kFloat32 && !IsByAmx(p)) || p.groups != 1) return false;
   if (NumElements(weights) != weights[0] * weights[1]) return false;
-  // A gradient of data with strides leaves gaps.
-  if (p.product == ConvolutionProduct::kBackwardData && (!AllAre(p.stride, 1) || !AllAre(p.padding_after, 0))) {
-    return false;
-  }
+  if (p.product == ConvolutionProduct::kBackwardData && LeavesGaps(p) && !IsByAmx(p)) return false;
   const bool is_inside = AllAre(p.padding_before, 0) &&
                          std::all_of(p.padding_after.begin(), p.padding_after.end(), [](int64_t v) { return v <= 0; });
   return is_inside && IsWorthwhile(p);
 }
 
-TensorSpec Matrix(int64_t rows, int64_t columns) { return {DType::kFloat32, {{rows, columns}, {columns, 1}, 0}}; }
-// The transposed matrix of a row-major one with these sizes.
-TensorSpec Transposed(int64_t rows, int64_t columns) { return {DType::kFloat32, {{columns, rows}, {1, columns}, 0}}; }
+StridedLayout Matrix(int64_t rows, int64_t columns) { return {{rows, columns}, {columns, 1}, 0}; }
+// Returns the layout of the transposed matrix of a row-major one with these sizes.
+StridedLayout Transposed(int64_t rows, int64_t columns) { return {{columns, rows}, {1, columns}, 0}; }
 
-// Returns a slot with the source pixels that the kernel meets, [pixels, channels]: the source itself without strides.
+// The source pixels that the kernel meets: [images, positions, channels], with strides in the source.
+struct Pixels {
+  DimVector sizes;
+  DimVector strides;
+};
+
+Pixels PixelsOf(const ConvolutionProblem& p) {
+  const DimVector& source = p.source.layout.sizes;
+  int64_t pixel_stride = NumElements(source) / source[0];
+  Pixels pixels = {{source[0]}, {pixel_stride}};
+  for (size_t d = 0; d < p.stride.size(); ++d) {
+    pixel_stride /= source[d + 2];
+    pixels.sizes.push_back(p.destination.layout.sizes[d + 2]);
+    pixels.strides.push_back(p.stride[d] * pixel_stride);
+  }
+  pixels.sizes.push_back(source[1]);
+  pixels.strides.push_back(1);
+  return pixels;
+}
+
+// Returns a slot with the source pixels that the kernel meets, dense: the source itself without strides.
 Slot BringPixels(const ConvolutionProblem& p, int threads, Pipeline& pipeline) {
   const Slot source = Slot::Input(0);
   if (AllAre(p.stride, 1)) return source;
-  const int64_t channels = p.source.layout.sizes[1];
-  DimVector sizes = {p.source.layout.sizes[0]};
-  DimVector strides = {NumElements(p.source.layout.sizes) / p.source.layout.sizes[0]};
-  int64_t pixel_stride = strides[0];
-  for (size_t d = 0; d < p.stride.size(); ++d) {
-    pixel_stride /= p.source.layout.sizes[d + 2];
-    sizes.push_back(p.destination.layout.sizes[d + 2]);
-    strides.push_back(p.stride[d] * pixel_stride);
-  }
-  sizes.push_back(channels);
-  strides.push_back(1);
-  const Slot pixels = pipeline.AddScratch(static_cast<size_t>(NumElements(sizes)) * sizeof(float));
-  pipeline.Add(MakeCopyKernel(sizeof(float), sizes, strides, ContiguousStrides(sizes), threads), {source}, {pixels});
+  const size_t element = ByteSize(p.dtype);
+  const Pixels from = PixelsOf(p);
+  const Slot pixels = pipeline.AddScratch(static_cast<size_t>(NumElements(from.sizes)) * element);
+  pipeline.Add(MakeCopyKernel(element, from.sizes, from.strides, ContiguousStrides(from.sizes), threads), {source},
+               {pixels});
   return pixels;
+}
+
+// Adds copies of dense pixels to the source's gradient, whose other pixels become zeros.
+void SpreadPixels(const ConvolutionProblem& p, Slot pixels, int threads, Pipeline& pipeline) {
+  const size_t element = ByteSize(p.dtype);
+  const int64_t count = NumElements(p.source.layout.sizes);
+  const Pixels to = PixelsOf(p);
+  pipeline.Add(MakeZeroKernel(element, {{count}, {1}, 0}, threads), {}, {Slot::Output(0)});
+  pipeline.Add(MakeCopyKernel(element, to.sizes, ContiguousStrides(to.sizes), to.strides, threads), {pixels},
+               {Slot::Output(0)});
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakePointwise(const ConvolutionProblem& problem, int threads) {
   if (!Qualifies(problem)) return nullptr;
-  const int64_t pixels = Pixels(problem);
+  const int64_t pixels = CountPixels(problem);
   const int64_t in = problem.source.layout.sizes[1];
   const int64_t out = problem.destination.layout.sizes[1];
   serialization::Op op;
   op.mutable_matmul();
-  const auto make = [&](const TensorSpec& left, const TensorSpec& right, const TensorSpec& result,
+  const auto make = [&](const StridedLayout& left, const StridedLayout& right, const StridedLayout& result,
                         bool has_bias = false) {
-    std::vector<TensorSpec> inputs = {left, right};
-    if (has_bias) inputs.push_back({DType::kFloat32, {{out}, {1}, 0}});
-    return MakeMatmul({op, inputs, {&result, 1}, {}, threads});
+    std::vector<TensorSpec> inputs = {{problem.dtype, left}, {problem.dtype, right}};
+    if (has_bias) inputs.push_back({problem.dtype, {{out}, {1}, 0}});
+    const TensorSpec output = {problem.dtype, result};
+    return MakeMatmul({op, inputs, {&output, 1}, {}, threads});
   };
   auto pipeline = std::make_unique<Pipeline>(threads);
   if (problem.product == ConvolutionProduct::kBackwardData) {
     COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product,
                            make(Matrix(pixels, out), Matrix(out, in), Matrix(pixels, in)));
-    pipeline->Add(std::move(product), {Slot::Input(0), Slot::Input(1)}, {Slot::Output(0)});
+    const bool spreads = LeavesGaps(problem);
+    const auto bytes = static_cast<size_t>(pixels * in) * ByteSize(problem.dtype);
+    const Slot result = spreads ? pipeline->AddScratch(bytes) : Slot::Output(0);
+    pipeline->Add(std::move(product), {Slot::Input(0), Slot::Input(1)}, {result});
+    if (spreads) SpreadPixels(problem, result, threads, *pipeline);
     return pipeline;
   }
   const Slot source = BringPixels(problem, threads, *pipeline);

@@ -12,10 +12,10 @@
 
 namespace cotan::cpu {
 
-// Returns the kernel of `problem`, or null if the problem does not qualify. Those that qualify are f32 with kernels of
-// one element, no padding or groups, and so few pixels for their weights that the reorder of the weights for a
-// convolution of oneDNN takes a good part of its time: these products read and write the weights where they are.
-// Gradients of data qualify without strides.
+// Returns the kernel of `problem`, or null if the problem does not qualify. Those that qualify have kernels of one
+// element, no padding or groups, and are bf16 on processors with AMX, or f32 with so few pixels for their weights that
+// the reorder of the weights for a convolution of oneDNN takes a good part of its time: these products read and write
+// the weights where they are. Gradients of data of f32 qualify without strides.
 //
 // Operands: kForward: source, weights, bias if any -> destination. kBackwardData: destination, weights -> source.
 // kBackwardWeights: source, destination -> weights. Activations are dense channels last, weights row-major

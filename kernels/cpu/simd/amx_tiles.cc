@@ -7,6 +7,7 @@
 #include "kernels/cpu/simd/transpose16.h"
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,6 +33,13 @@ Block BlockOfPacked(const uint16_t* rows, const uint16_t* columns, int64_t steps
 
 #ifdef COTAN_HAS_AMX
 namespace {
+
+// Returns true if the processor has tiles and their products of bf16. Compilers do not all know these features by name.
+bool HasTiles() {
+  constexpr unsigned kBf16 = 1U << 22, kTiles = 1U << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBf16) != 0 && (d & kTiles) != 0;
+}
 
 // Asks the operating system for tile registers, for all threads of the process.
 bool RequestTiles() {
@@ -132,8 +140,7 @@ COTAN_AMX_TARGET void Release() { _tile_release(); }
 bool IsAvailable() {
   static const bool is_available = [] {
     return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") && RequestTiles();
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && HasTiles() && RequestTiles();
   }();
   return is_available;
 }
