@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Convolutions that oneDNN 2.6.3 (Debian 12) computes wrongly; 3.2 and 3.7.2 (Debian 13) all but one kind of them, too.
+// Convolutions that oneDNN 2.6.3 (Debian 12) computes wrongly; 3.2 and 3.7.2 (Debian 13) most kinds of them, too.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_ONEDNN_BLOCKLIST_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_ONEDNN_BLOCKLIST_H_
 
