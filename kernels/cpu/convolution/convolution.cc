@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution_problem.h"
 #include "kernels/cpu/convolution/depthwise.h"
@@ -98,12 +100,13 @@ onednn::ConvolutionDesc Describe(const Problem& p, const Layouts& layouts) {
 }
 
 absl::StatusOr<onednn::OwnedDesc> MakeForwardDesc(const Problem& p, const Layouts& layouts,
-                                                  const_dnnl_primitive_attr_t attr) {
+                                                  const_dnnl_primitive_attr_t attr,
+                                                  absl::FunctionRef<bool(absl::string_view name)> is_usable) {
   onednn::ConvolutionDesc convolution = Describe(p, layouts);
   if (p.bias.has_value()) {
     COTAN_ASSIGN_OR_RETURN(convolution.bias, Memory(p.dtype, {{p.destination.layout.sizes[1]}, {1}, 0}));
   }
-  return onednn::MakeConvolutionForwardDesc(convolution, attr);
+  return onednn::MakeConvolutionForwardDesc(convolution, attr, is_usable);
 }
 
 absl::StatusOr<Plan> PlanOf(onednn::OwnedDesc desc, dnnl_query_t source, dnnl_query_t weights,
@@ -132,20 +135,20 @@ absl::StatusOr<Layouts> RequestedLayouts(const Problem& p, bool plain) {
 // Returns the forward descriptor in the operands' own dtype, which oneDNN needs as a hint for a backward one.
 absl::StatusOr<onednn::OwnedDesc> ForwardHint(const Problem& p, Layouts layouts, const_dnnl_primitive_attr_t attr) {
   COTAN_ASSIGN_OR_RETURN(layouts.weights, onednn::AnyMemory(p.dtype, Grouped(p.weights.layout, p.groups).sizes));
-  return MakeForwardDesc(p, layouts, attr);
+  return MakeForwardDesc(p, layouts, attr, [](absl::string_view) { return true; });
 }
 
 // Makes a plan with `layouts`.
 absl::StatusOr<Plan> MakePlan(const Problem& p, const Layouts& layouts) {
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr());
-  if (p.product == Product::kForward) {
-    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, MakeForwardDesc(p, layouts, attr.get()));
-    return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md);
-  }
-  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc hint, ForwardHint(p, layouts, attr.get()));
   const auto is_usable = [&](absl::string_view implementation) {
     return !IsMiscomputedByOneDnn(p, implementation, onednn::MajorVersion());
   };
+  if (p.product == Product::kForward) {
+    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, MakeForwardDesc(p, layouts, attr.get(), is_usable));
+    return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md);
+  }
+  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc hint, ForwardHint(p, layouts, attr.get()));
   const onednn::ConvolutionDesc convolution = Describe(p, layouts);
   if (p.product == Product::kBackwardData) {
     COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc,

@@ -76,9 +76,12 @@ TEST(ConvolutionTest, BlocklistedProblemsAreComputedCorrectly) {
       {{3, 5, 12, 5}, {5, 5, 1, 1}, {2, 1}, {0, 0}},  // bf16: gradient of data
       {{1, 2, 42}, {6, 2, 1}, {2}, {0}},              // bf16: writes outside the scratchpad; AVX2: gradient of weights
       {{2, 5, 9, 9}, {6, 5, 1, 1}, {3, 1}, {0, 0}},   // as in the row above
-      {{2, 16, 5, 1}, {11, 16, 2, 2}, {2, 2}, {1, 1}},            // bf16: gradient of weights
-      {{1, 1, 3, 1, 1}, {8, 1, 3, 1, 1}, {2, 1, 1}, {1, 0, 0}},   // bf16: gradient of weights
-      {{1, 2, 4, 3, 8}, {13, 2, 5, 2, 5}, {2, 3, 1}, {3, 0, 3}},  // AVX-512: gradient of weights
+      {{2, 16, 5, 1}, {11, 16, 2, 2}, {2, 2}, {1, 1}},              // bf16: gradient of weights
+      {{1, 1, 3, 1, 1}, {8, 1, 3, 1, 1}, {2, 1, 1}, {1, 0, 0}},     // bf16: gradient of weights
+      {{1, 2, 4, 3, 8}, {13, 2, 5, 2, 5}, {2, 3, 1}, {3, 0, 3}},    // AVX-512: gradient of weights
+      {{3, 7, 13, 7, 17}, {4, 7, 2, 3, 3}, {2, 1, 2}, {0, 0, 0}},   // bf16, AMX: gradient of data
+      {{2, 33, 13, 5, 9}, {7, 33, 1, 2, 2}, {4, 1, 1}, {0, 0, 0}},  // bf16, AMX: forward
+      {{2, 65, 12, 4, 9}, {7, 65, 1, 2, 2}, {5, 1, 1}, {0, 0, 0}},  // as in the row above: also writes behind it
   };
   std::mt19937_64 random(TestSeed());
   for (const Geometry& geometry : geometries) {

@@ -37,10 +37,22 @@ bool IsBackwardWeightsMiscomputed(const ConvolutionProblem& problem, absl::strin
   return problem.dtype == DType::kBFloat16 && problem.source.layout.sizes.back() < problem.stride.back();
 }
 
+// Kernels for AMX copy the pixels that a kernel of the convolution meets to a buffer. With strides that skip pixels, or
+// in three dimensions, they read and write behind its end.
+bool IsMiscomputedByAmx(const ConvolutionProblem& problem) {
+  if (problem.stride.size() == 3 && IsStrided(problem)) return true;
+  for (size_t d = 0; d < problem.stride.size(); ++d) {
+    const int64_t extent = (problem.weights.layout.sizes[d + 2] - 1) * (problem.dilation[d] + 1) + 1;
+    if (problem.stride[d] > extent) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool IsMiscomputedByOneDnn(const ConvolutionProblem& problem, absl::string_view implementation, int version) {
   const absl::string_view name = implementation.substr(0, implementation.find(':'));
+  if (absl::StrContains(implementation, "amx") && IsMiscomputedByAmx(problem)) return true;
   if (problem.product == ConvolutionProduct::kBackwardData) return IsBackwardDataMiscomputed(problem, name, version);
   return problem.product == ConvolutionProduct::kBackwardWeights && IsBackwardWeightsMiscomputed(problem, name);
 }

@@ -2,6 +2,8 @@
 
 #include "kernels/cpu/convolution/onednn_blocklist.h"
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
 namespace cotan::cpu {
@@ -73,6 +75,31 @@ TEST(OneDnnBlocklistTest, GradientOfDilatedWeightsOfPartOfAVectorOfChannels) {
     problem.weights.layout.sizes[1] = 33;
     problem.dtype = DType::kFloat32;
     EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit:avx512_core", version));
+  }
+}
+
+TEST(OneDnnBlocklistTest, StridesByAmxThatSkipPixelsOrInThreeDimensions) {
+  for (const ConvolutionProduct product :
+       {ConvolutionProduct::kForward, ConvolutionProduct::kBackwardData, ConvolutionProduct::kBackwardWeights}) {
+    ConvolutionProblem problem = Pointwise(product, 16, 16, 1);
+    problem.dtype = DType::kBFloat16;
+    problem.weights.layout.sizes = {16, 16, 2, 2};
+    const auto is_miscomputed = [&](absl::string_view isa) {
+      return IsMiscomputedByOneDnn(problem, absl::StrCat("brgconv:", isa), 2);
+    };
+    problem.stride = {2, 2};
+    EXPECT_FALSE(is_miscomputed("avx512_core_amx_bf16"));
+    problem.stride = {3, 2};
+    EXPECT_TRUE(is_miscomputed("avx512_core_amx_bf16"));
+    EXPECT_FALSE(is_miscomputed("avx512_core_bf16"));
+    problem.dilation = {1, 0};
+    EXPECT_FALSE(is_miscomputed("avx512_core_amx_bf16"));
+    problem.weights.layout.sizes = {16, 16, 2, 2, 2};
+    problem.dilation = {0, 0, 0};
+    problem.stride = {1, 1, 1};
+    EXPECT_FALSE(is_miscomputed("avx512_core_amx_bf16"));
+    problem.stride = {1, 2, 1};
+    EXPECT_TRUE(is_miscomputed("avx512_core_amx_bf16"));
   }
 }
 

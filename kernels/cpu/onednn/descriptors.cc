@@ -70,14 +70,6 @@ absl::StatusOr<MemoryLayout> Copy(const_dnnl_memory_desc_t from) {
 
 dnnl_status_t AppendSum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1.0F, 0, dnnl_data_type_undef); }
 
-dnnl_status_t CreateForward(dnnl_primitive_desc_t* desc, dnnl_engine_t engine, const ConvolutionDesc& c,
-                            const_dnnl_primitive_attr_t attr) {
-  return dnnl_convolution_forward_primitive_desc_create(desc, engine, dnnl_forward_training, dnnl_convolution_direct,
-                                                        c.source.handle(), c.weights.handle(), c.bias.handle(),
-                                                        c.destination.handle(), c.stride.data(), c.dilation.data(),
-                                                        c.padding_before.data(), c.padding_after.data(), attr);
-}
-
 // Returns the first implementation from `desc` on for whose name `is_usable` returns true.
 absl::StatusOr<OwnedDesc> FirstUsable(OwnedDesc desc, NameFilter is_usable) {
   while (!is_usable(ImplementationName(desc.get()))) {
@@ -94,6 +86,16 @@ absl::StatusOr<OwnedDesc> Matmul(const MemoryLayout& a, const MemoryLayout& b, c
   dnnl_primitive_desc_t desc = nullptr;
   COTAN_RETURN_IF_DNNL_ERROR(
       dnnl_matmul_primitive_desc_create(&desc, engine, a.handle(), b.handle(), bias.handle(), c.handle(), attr));
+  return FirstUsable(OwnedDesc(desc), is_usable);
+}
+
+absl::StatusOr<OwnedDesc> Forward(const ConvolutionDesc& c, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                                  NameFilter is_usable) {
+  dnnl_primitive_desc_t desc = nullptr;
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_convolution_forward_primitive_desc_create(
+      &desc, engine, dnnl_forward_training, dnnl_convolution_direct, c.source.handle(), c.weights.handle(),
+      c.bias.handle(), c.destination.handle(), c.stride.data(), c.dilation.data(), c.padding_before.data(),
+      c.padding_after.data(), attr));
   return FirstUsable(OwnedDesc(desc), is_usable);
 }
 
@@ -152,17 +154,6 @@ absl::StatusOr<MemoryLayout> Copy(const dnnl_memory_desc_t* from) {
 
 dnnl_status_t AppendSum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1.0F); }
 
-dnnl_status_t CreateForward(dnnl_primitive_desc_t* desc, dnnl_engine_t engine, const ConvolutionDesc& c,
-                            const_dnnl_primitive_attr_t attr) {
-  dnnl_convolution_desc_t operation;
-  const dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
-      &operation, dnnl_forward_training, dnnl_convolution_direct, c.source.handle(), c.weights.handle(),
-      c.bias.handle(), c.destination.handle(), c.stride.data(), c.dilation.data(), c.padding_before.data(),
-      c.padding_after.data());
-  if (status != dnnl_success) return status;
-  return dnnl_primitive_desc_create(desc, &operation, attr, engine, nullptr);
-}
-
 struct IteratorDeleter {
   void operator()(dnnl_primitive_desc_iterator_t iterator) const { dnnl_primitive_desc_iterator_destroy(iterator); }
 };
@@ -189,6 +180,16 @@ absl::StatusOr<OwnedDesc> Matmul(const MemoryLayout& a, const MemoryLayout& b, c
                                  NameFilter is_usable) {
   dnnl_matmul_desc_t operation;
   COTAN_RETURN_IF_DNNL_ERROR(dnnl_matmul_desc_init(&operation, a.handle(), b.handle(), bias.handle(), c.handle()));
+  return FirstUsable(&operation, engine, attr, /*forward=*/nullptr, is_usable);
+}
+
+absl::StatusOr<OwnedDesc> Forward(const ConvolutionDesc& c, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                                  NameFilter is_usable) {
+  dnnl_convolution_desc_t operation;
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_forward_desc_init(
+      &operation, dnnl_forward_training, dnnl_convolution_direct, c.source.handle(), c.weights.handle(),
+      c.bias.handle(), c.destination.handle(), c.stride.data(), c.dilation.data(), c.padding_before.data(),
+      c.padding_after.data()));
   return FirstUsable(&operation, engine, attr, /*forward=*/nullptr, is_usable);
 }
 
@@ -285,11 +286,9 @@ absl::StatusOr<OwnedDesc> MakeMatmulDesc(const MemoryLayout& a, const MemoryLayo
 }
 
 absl::StatusOr<OwnedDesc> MakeConvolutionForwardDesc(const ConvolutionDesc& convolution,
-                                                     const_dnnl_primitive_attr_t attr) {
+                                                     const_dnnl_primitive_attr_t attr, NameFilter is_usable) {
   COTAN_ASSIGN_OR_RETURN(const dnnl_engine_t engine, CpuEngine());
-  dnnl_primitive_desc_t desc = nullptr;
-  COTAN_RETURN_IF_DNNL_ERROR(CreateForward(&desc, engine, convolution, attr));
-  return OwnedDesc(desc);
+  return Forward(convolution, engine, attr, is_usable);
 }
 
 absl::StatusOr<OwnedDesc> MakeConvolutionBackwardDataDesc(const ConvolutionDesc& convolution,

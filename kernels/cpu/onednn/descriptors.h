@@ -94,10 +94,10 @@ struct ConvolutionDesc {
   absl::Span<const int64_t> padding_after;
 };
 
-// Returns the descriptor of the forward product.
-// Unimplemented: oneDNN has no implementation. Other errors: see ToStatus().
+// Returns the descriptor of the forward product. Implementations and errors: see MakeMatmulDesc().
 absl::StatusOr<OwnedDesc> MakeConvolutionForwardDesc(const ConvolutionDesc& convolution,
-                                                     const_dnnl_primitive_attr_t attr);
+                                                     const_dnnl_primitive_attr_t attr,
+                                                     absl::FunctionRef<bool(absl::string_view name)> is_usable);
 
 // Returns the descriptor of the gradient of the source or of the weights. `forward` is the hint that oneDNN asks for.
 // Implementations and errors: see MakeMatmulDesc().
