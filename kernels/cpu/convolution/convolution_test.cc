@@ -82,6 +82,7 @@ TEST(ConvolutionTest, BlocklistedProblemsAreComputedCorrectly) {
       {{3, 7, 13, 7, 17}, {4, 7, 2, 3, 3}, {2, 1, 2}, {0, 0, 0}},   // bf16, AMX: gradient of data
       {{2, 33, 13, 5, 9}, {7, 33, 1, 2, 2}, {4, 1, 1}, {0, 0, 0}},  // bf16, AMX: forward
       {{2, 65, 12, 4, 9}, {7, 65, 1, 2, 2}, {5, 1, 1}, {0, 0, 0}},  // as in the row above: also writes behind it
+      {{1, 3, 5, 6}, {5, 3, 1, 3}, {1, 4}, {0, 0}},                 // bf16, AMX, version 3: forward
   };
   std::mt19937_64 random(TestSeed());
   for (const Geometry& geometry : geometries) {

@@ -49,6 +49,7 @@ TEST(OneDnnBlocklistTest, GradientOfWeightsWithStrideInNarrowOrPaddedSpace) {
     EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit:avx512_core", version));
     problem.dtype = DType::kBFloat16;
     EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16", version));
+    EXPECT_TRUE(IsMiscomputedByOneDnn(problem, "brgconv_bwd_w:avx512_core_amx", version));
     problem.stride = {1, 5};
     EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit_bf16:avx512_core_bf16", version));
     problem.stride = {2, 1, 1};
@@ -89,6 +90,9 @@ TEST(OneDnnBlocklistTest, StridesByAmxThatSkipPixelsOrInThreeDimensions) {
     };
     problem.stride = {2, 2};
     EXPECT_FALSE(is_miscomputed("avx512_core_amx_bf16"));
+    problem.destination.layout.sizes.back() = 1;
+    EXPECT_EQ(is_miscomputed("avx512_core_amx_bf16"), product == ConvolutionProduct::kForward);
+    problem.destination.layout.sizes.back() = 5;
     problem.stride = {3, 2};
     EXPECT_TRUE(is_miscomputed("avx512_core_amx_bf16"));
     EXPECT_FALSE(is_miscomputed("avx512_core_bf16"));
