@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: compile_time_test.sh COMPILE_TIME COMPILE
-# Checks that 48 layers of one distinct block, declared, with a key or found, compile in at most 1.5 times the processor
-# time of 2, as whole processes of the library and of the compile tool, and that the program does not grow as its layers
-# do. With reference runs, which call LibTorch's ops for each layer, the limit is 1.8: the ratio is 1.4 to 1.7,
-# depending on the processor. The clock varies, so a measurement has three tries.
+# Checks that 48 layers of one distinct block, declared or with a key, compile in at most 1.5 times the processor time of
+# 2, as whole processes of the library and of the compile tool, and that the program does not grow as its layers do. With
+# reference runs, which call LibTorch's ops for each layer, and for layers that are found, each of which is traced, the
+# limit is 1.8: the ratios are 1.4 to 1.7 and 1.3 to 1.6, depending on the processor. The clock varies, so a measurement
+# has three tries.
 set -euo pipefail
 program=$PWD/$1 tool=$PWD/$2
 cd "$TEST_TMPDIR"
@@ -25,10 +26,11 @@ is_tool_within_limits() {
 
 # Whether the mode $1 is within the limits.
 is_within_limits() {
-  local out
+  local out most=1.5
+  [[ $1 != found ]] || most=1.8
   out=$("$program" "$1")
   echo "$out"
-  is_ratio_within_limits "whole processes" <<< "$out" &&
+  is_ratio_within_limits "whole processes" "$most" <<< "$out" &&
     awk '/48 layers/ { two = $7; sub(/.*48 layers:.*program */, ""); many = $1 } END { exit !(many > two && many < 4 * two) }' \
       <<< "$out"
 }
