@@ -233,25 +233,27 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOwn(const Problem& problem, int thre
 // Builds the steps of a convolution.
 class Builder {
  public:
-  Builder(const Problem& problem, int threads)
-      : problem_(problem),
-        element_(ByteSize(problem.dtype)),
+  Builder(Problem problem, int threads)
+      : problem_(std::move(problem)),
+        result_(problem_.Result()),
+        element_(ByteSize(problem_.dtype)),
         threads_(threads),
         pipeline_(std::make_unique<Pipeline>(threads)) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> Build() {
-    const Operand& result = problem_.Result();
-    if (Size(result.layout) == 0) return std::move(pipeline_);
+    if (Size(result_.layout) == 0) return std::move(pipeline_);
     const bool is_sum_empty = problem_.IsSumEmpty();
-    if (is_sum_empty) {
-      pipeline_->Add(MakeZeroKernel(element_, result.layout, threads_), {}, {result.slot});
-    } else {
+    const bool leaves_pixels = CropUnmetPixels(problem_) && problem_.product == Product::kBackwardData;
+    if (is_sum_empty || leaves_pixels) {
+      pipeline_->Add(MakeZeroKernel(element_, result_.layout, threads_), {}, {result_.slot});
+    }
+    if (!is_sum_empty) {
       COTAN_RETURN_IF_ERROR(AddSum());
     }
     const bool adds_bias = problem_.bias && (is_sum_empty || problem_.product != Product::kForward);
     if (adds_bias) {
-      pipeline_->Add(MakeBiasKernel(problem_.dtype, result.layout, problem_.bias->layout.strides[0], threads_),
-                     {problem_.bias->slot}, {result.slot});
+      pipeline_->Add(MakeBiasKernel(problem_.dtype, result_.layout, problem_.bias->layout.strides[0], threads_),
+                     {problem_.bias->slot}, {result_.slot});
     }
     return std::move(pipeline_);
   }
@@ -465,7 +467,8 @@ class Builder {
 
   Slot BringBias() { return BringStrided(*problem_.bias, {problem_.bias->layout.sizes, {1}, 0}); }
 
-  const Problem& problem_;
+  Problem problem_;
+  const Operand result_;
   size_t element_;  // bytes
   int threads_;
   std::unique_ptr<Pipeline> pipeline_;
@@ -480,11 +483,11 @@ bool NeedsWidening(const Problem& problem) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProblem(const KernelRequest& request) {
-  COTAN_ASSIGN_OR_RETURN(const Problem problem, DescribeConvolution(request));
+  COTAN_ASSIGN_OR_RETURN(Problem problem, DescribeConvolution(request));
   if (NeedsWidening(problem)) return MakeWidenedKernel(request, MakeProblem);
   const int threads = ThreadsWorthwhile(request.threads, problem.Flops());
   const ScopedThreads scoped(threads);
-  return Builder(problem, threads).Build();
+  return Builder(std::move(problem), threads).Build();
 }
 
 }  // namespace

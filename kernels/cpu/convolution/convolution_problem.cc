@@ -132,6 +132,18 @@ absl::StatusOr<ConvolutionProblem> DescribeConvolution(const KernelRequest& requ
   return problem;
 }
 
+bool CropUnmetPixels(ConvolutionProblem& problem) {
+  bool crops = false;
+  for (size_t d = 0; d < problem.stride.size(); ++d) {
+    int64_t& size = problem.source.layout.sizes[d + 2];
+    int64_t& after = problem.padding_after[d];
+    if (problem.stride[d] != 1 || after >= 0 || size + after <= 0) continue;
+    size += std::exchange(after, 0);
+    crops = true;
+  }
+  return crops;
+}
+
 bool AllAre(const DimVector& values, int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
 }

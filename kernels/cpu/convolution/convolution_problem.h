@@ -59,6 +59,11 @@ struct ConvolutionProblem {
 // InvalidArgument, Unimplemented: from CheckOp().
 absl::StatusOr<ConvolutionProblem> DescribeConvolution(const KernelRequest& request);
 
+// Takes those pixels off the source that lie behind the last one that the kernel meets, along dimensions without a
+// stride: a transposed convolution with dilations may add them to its output, and oneDNN refuses them. Returns true if
+// there are some. Their gradient is 0.
+bool CropUnmetPixels(ConvolutionProblem& problem);
+
 // Returns true if all of a problem's strides, dilations or paddings are `value`.
 bool AllAre(const DimVector& values, int64_t value);
 

@@ -49,6 +49,24 @@ TEST(ConvolutionProblemTest, TransposedIsBackwardOfData) {
   EXPECT_EQ(problem.Result().slot.memory, Slot::Memory::kOutput);
 }
 
+TEST(ConvolutionProblemTest, PixelsBehindTheLastKernelAreCropped) {
+  serialization::Op op = Convolution(true);
+  op.mutable_convolution()->set_dilation(0, 2);
+  ConvolutionProblem strided = Describe(op, {1, 2, 4}, {2, 3, 3}, {1, 3, 10});
+  EXPECT_FALSE(CropUnmetPixels(strided));
+  op.mutable_convolution()->set_stride(0, 1);
+  ConvolutionProblem problem = Describe(op, {1, 2, 4}, {2, 3, 3}, {1, 3, 7});
+  EXPECT_THAT(problem.padding_after, ElementsAre(0));
+  EXPECT_FALSE(CropUnmetPixels(problem)) << "the padding before takes a pixel of the output, too";
+  op.mutable_convolution()->set_padding(0, 0);
+  problem = Describe(op, {1, 2, 4}, {2, 3, 3}, {1, 3, 9});
+  EXPECT_THAT(problem.padding_after, ElementsAre(-1));
+  EXPECT_TRUE(CropUnmetPixels(problem));
+  EXPECT_THAT(problem.source.layout.sizes, ElementsAre(1, 3, 8));
+  EXPECT_THAT(problem.source.layout.strides, ElementsAre(27, 9, 1));
+  EXPECT_THAT(problem.padding_after, ElementsAre(0));
+}
+
 TEST(ConvolutionProblemTest, BiasKernelAddsPerChannel) {
   float bias[] = {1, 0, 2};  // stride 2
   float result[] = {10, 20, 30, 40};

@@ -119,6 +119,32 @@ TEST(ConvolutionTest, MatrixProductsHaveTheSameBitsForAnyThreadCount) {
   }
 }
 
+// Without a stride, a dilation allows padding of the output, whose last rows or columns no kernel meets.
+TEST(ConvolutionTest, OutputPaddingOfDilatedTransposedKernels) {
+  std::mt19937_64 random(TestSeed());
+  for (const int64_t kernel : {1, 3}) {
+    for (const int64_t columns_padding : {0, 1}) {
+      ConvolutionCase c;
+      c.op.set_groups(1);
+      c.op.set_transposed(true);
+      c.input = {2, 40, 5, 6};
+      c.weight = {40, 72, kernel, kernel};
+      c.output = {2, 72};
+      for (const int64_t output_padding : {int64_t{1}, columns_padding}) {
+        const int d = c.op.stride_size();
+        c.op.add_stride(1);
+        c.op.add_padding(kernel / 2);
+        c.op.add_dilation(2);
+        c.op.add_output_padding(output_padding);
+        c.output.push_back(ConvolutionOutputSize(c.op, d, c.input[static_cast<size_t>(d) + 2], kernel));
+      }
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+        for (const bool has_bias : {false, true}) ExpectConvolution(c, random, has_bias, dtype);
+      }
+    }
+  }
+}
+
 // With AVX512_BF16 oneDNN prefers another weight layout for the data gradient of one image than for six.
 TEST(ConvolutionTest, PartsOfABatchHaveTheLayoutsOfTheBatch) {
   std::mt19937_64 random(TestSeed());

@@ -38,6 +38,10 @@ bool IsByAmx(const ConvolutionProblem& p) {
   return p.dtype == DType::kBFloat16 && onednn::HasAmx() && amx::IsAvailable();
 }
 
+// Returns true if the kernel does not meet all pixels of the source: between strides, or behind the last one, which a
+// transposed convolution adds to its output.
+bool LeavesGaps(const ConvolutionProblem& p) { return !AllAre(p.stride, 1) || !AllAre(p.padding_after, 0); }
+
 bool IsWorthwhile(const ConvolutionProblem& p) {
   if (IsByAmx(p)) return true;
   const int64_t weights = NumElements(p.weights.layout.sizes);
@@ -47,13 +51,10 @@ bool IsWorthwhile(const ConvolutionProblem& p) {
     return HasAvx512Gemm() && channels >= kMinChannelsOfDataGradient;
   }
   if (CountPixels(p) <= kMaxPixels && weights >= kMinWeights) return true;
-  // With strides, the pixels are copied, which needs memory.
-  return p.product == ConvolutionProduct::kBackwardWeights && AllAre(p.stride, 1) && HasAvx512Gemm() &&
+  // With gaps, the pixels are copied, which needs memory.
+  return p.product == ConvolutionProduct::kBackwardWeights && !LeavesGaps(p) && HasAvx512Gemm() &&
          channels >= kMinChannelsOfWeightGradient;
 }
-
-// Returns true if the kernel does not meet all pixels of the source.
-bool LeavesGaps(const ConvolutionProblem& p) { return !AllAre(p.stride, 1) || !AllAre(p.padding_after, 0); }
 
 bool Qualifies(const ConvolutionProblem& p) {
   const DimVector& weights = p.weights.layout.sizes;
@@ -89,10 +90,10 @@ Pixels PixelsOf(const ConvolutionProblem& p) {
   return pixels;
 }
 
-// Returns a slot with the source pixels that the kernel meets, dense: the source itself without strides.
+// Returns a slot with the source pixels that the kernel meets, dense: the source itself if it meets all.
 Slot BringPixels(const ConvolutionProblem& p, int threads, Pipeline& pipeline) {
   const Slot source = Slot::Input(0);
-  if (AllAre(p.stride, 1)) return source;
+  if (!LeavesGaps(p)) return source;
   const size_t element = ByteSize(p.dtype);
   const Pixels from = PixelsOf(p);
   const Slot pixels = pipeline.AddScratch(static_cast<size_t>(NumElements(from.sizes)) * element);
