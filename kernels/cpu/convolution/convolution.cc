@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution_problem.h"
@@ -100,8 +99,7 @@ onednn::ConvolutionDesc Describe(const Problem& p, const Layouts& layouts) {
 }
 
 absl::StatusOr<onednn::OwnedDesc> MakeForwardDesc(const Problem& p, const Layouts& layouts,
-                                                  const_dnnl_primitive_attr_t attr,
-                                                  absl::FunctionRef<bool(absl::string_view name)> is_usable) {
+                                                  const_dnnl_primitive_attr_t attr, onednn::NameFilter is_usable) {
   onednn::ConvolutionDesc convolution = Describe(p, layouts);
   if (p.bias.has_value()) {
     COTAN_ASSIGN_OR_RETURN(convolution.bias, Memory(p.dtype, {{p.destination.layout.sizes[1]}, {1}, 0}));

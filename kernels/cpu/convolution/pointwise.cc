@@ -10,7 +10,6 @@
 #include "kernels/cpu/copy/copy.h"
 #include "kernels/cpu/matmul/avx512_gemm.h"
 #include "kernels/cpu/matmul/matmul.h"
-#include "kernels/cpu/onednn/primitive.h"
 #include "kernels/cpu/simd/amx_tiles.h"
 #include "kernels/cpu/threading/pipeline.h"
 
@@ -34,9 +33,7 @@ int64_t CountPixels(const ConvolutionProblem& p) {
 }
 
 // Returns true if products of the problem's dtype run on AMX.
-bool IsByAmx(const ConvolutionProblem& p) {
-  return p.dtype == DType::kBFloat16 && onednn::HasAmx() && amx::IsAvailable();
-}
+bool IsByAmx(const ConvolutionProblem& p) { return p.dtype == DType::kBFloat16 && amx::IsAvailable(); }
 
 // Returns true if the kernel does not meet all pixels of the source: between strides, or behind the last one, which a
 // transposed convolution adds to its output.

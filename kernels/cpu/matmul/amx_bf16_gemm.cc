@@ -9,15 +9,7 @@
 #include "kernels/cpu/simd/amx_tiles.h"
 #include "kernels/cpu/threading/parallel.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#define COTAN_HAS_AMX_MATMUL 1
-#define COTAN_ROUNDING_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
-#endif
-
 namespace cotan::cpu {
-
-#ifdef COTAN_HAS_AMX_MATMUL
 namespace {
 
 using amx::kBlock;
@@ -35,38 +27,6 @@ constexpr int64_t kMaxRightElements = 256 << 10;
 constexpr int64_t kMaxRows = 512;  // whose sums are kept if there are more steps
 constexpr int64_t kMinRows = 128;  // of a thread that packs columns for itself
 constexpr double kRate = 8;        // of AMX, relative to what ThreadsWorthwhile() expects
-
-__mmask32 MaskOf(int64_t count) { return count >= 32 ? 0xffffffffU : (1U << std::max(count, int64_t{0})) - 1; }
-
-// Returns 16 elements as f32, or zeros.
-COTAN_ROUNDING_TARGET inline __m512 Load16(const uint16_t* from, __mmask16 mask) {
-  const __m512i low = _mm512_maskz_cvtepu16_epi32(mask, _mm256_maskz_loadu_epi16(mask, from));
-  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(mask, low, 16));
-}
-
-// Rounds the sums of a block, plus those of `bias` unless it is null, plus what is in `c` if `adds`.
-COTAN_ROUNDING_TARGET void StoreBlock(const float* sums, int64_t rows, int64_t columns, const uint16_t* bias, bool adds,
-                                      uint16_t* c, int64_t c_row) {
-  const __mmask32 mask = MaskOf(columns);
-  const auto first_mask = static_cast<__mmask16>(mask);
-  const auto second_mask = static_cast<__mmask16>(mask >> 16);
-  const bool has_bias = bias != nullptr;
-  const __m512 first_bias = has_bias ? Load16(bias, first_mask) : _mm512_setzero_ps();
-  const __m512 second_bias = has_bias ? Load16(bias + amx::kLines, second_mask) : _mm512_setzero_ps();
-  for (int64_t i = 0; i < rows; ++i, sums += kBlock, c += c_row) {
-    __m512 first = _mm512_loadu_ps(sums);
-    __m512 second = _mm512_loadu_ps(sums + amx::kLines);
-    if (has_bias) {
-      first = _mm512_add_ps(first, first_bias);
-      second = _mm512_add_ps(second, second_bias);
-    }
-    if (adds) {
-      first = _mm512_add_ps(first, Load16(c, first_mask));
-      second = _mm512_add_ps(second, Load16(c + amx::kLines, second_mask));
-    }
-    _mm512_mask_storeu_epi16(c, mask, (__m512i)_mm512_cvtne2ps_pbh(second, first));
-  }
-}
 
 class AmxBf16Gemm final : public Kernel {
  public:
@@ -150,20 +110,12 @@ class AmxBf16Gemm final : public Kernel {
   };
 
   Matrices MatricesOf(const KernelArgs& args, int64_t item, char* left) const {
-    Matrices matrices = {.a = static_cast<const uint16_t*>(args.inputs[0]),
-                         .b = static_cast<const uint16_t*>(args.inputs[1]),
-                         .bias = addend_ == Addend::kBias ? static_cast<const uint16_t*>(args.inputs[2]) : nullptr,
-                         .c = static_cast<uint16_t*>(args.outputs[0]),
-                         .left = reinterpret_cast<uint16_t*>(left)};
-    for (size_t l = g_.batch.size(); l-- > 0;) {
-      const BatchLoop& loop = g_.batch[l];
-      const int64_t at = item % loop.size;
-      item /= loop.size;
-      matrices.a += at * loop.a;
-      matrices.b += at * loop.b;
-      matrices.c += at * loop.c;
-    }
-    return matrices;
+    const BatchOffsets at = g_.OffsetsOf(item);
+    return {.a = static_cast<const uint16_t*>(args.inputs[0]) + at.a,
+            .b = static_cast<const uint16_t*>(args.inputs[1]) + at.b,
+            .bias = addend_ == Addend::kBias ? static_cast<const uint16_t*>(args.inputs[2]) : nullptr,
+            .c = static_cast<uint16_t*>(args.outputs[0]) + at.c,
+            .left = reinterpret_cast<uint16_t*>(left)};
   }
 
   void RunOnTeam(const Matrices& matrices, char* scratch) const {
@@ -248,9 +200,9 @@ class AmxBf16Gemm final : public Kernel {
 
   void Store(const Matrices& matrices, int64_t row_block, int64_t panel, const float* sums) const {
     const int64_t column = panel * kBlock;
-    StoreBlock(sums, RowsOf(row_block), std::min(kBlock, g_.n - column),
-               matrices.bias == nullptr ? nullptr : matrices.bias + column, addend_ == Addend::kInOutput,
-               matrices.c + row_block * kBlock * g_.c.row + column, g_.c.row);
+    amx::StoreBlock(sums, RowsOf(row_block), std::min(kBlock, g_.n - column),
+                    matrices.bias == nullptr ? nullptr : matrices.bias + column, addend_ == Addend::kInOutput,
+                    matrices.c + row_block * kBlock * g_.c.row + column, g_.c.row);
   }
 
   int64_t RowsOf(int64_t row_block) const { return std::min(kBlock, g_.m - row_block * kBlock); }
@@ -288,13 +240,5 @@ std::unique_ptr<Kernel> MakeAmxBf16Gemm(const MatmulGeometry& geometry, Addend a
   if (!is_fast || !amx::IsAvailable()) return nullptr;
   return std::make_unique<AmxBf16Gemm>(WithUnitStrides(geometry), addend, threads);
 }
-
-#else
-
-std::unique_ptr<Kernel> MakeAmxBf16Gemm(const MatmulGeometry& /*geometry*/, Addend /*addend*/, int /*threads*/) {
-  return nullptr;
-}
-
-#endif
 
 }  // namespace cotan::cpu

@@ -149,17 +149,10 @@ class Avx512Bf16Gemm final : public Kernel {
 
  private:
   void RunItem(const KernelArgs& args, int64_t item, uint32_t* scratch) const {
-    const auto* a = static_cast<const uint16_t*>(args.inputs[0]);
-    const auto* b = static_cast<const uint16_t*>(args.inputs[1]);
-    auto* c = static_cast<uint16_t*>(args.outputs[0]);
-    for (size_t l = g_.batch.size(); l-- > 0;) {
-      const BatchLoop& loop = g_.batch[l];
-      const int64_t at = item % loop.size;
-      item /= loop.size;
-      a += at * loop.a;
-      b += at * loop.b;
-      c += at * loop.c;
-    }
+    const BatchOffsets at = g_.OffsetsOf(item);
+    const auto* a = static_cast<const uint16_t*>(args.inputs[0]) + at.a;
+    const auto* b = static_cast<const uint16_t*>(args.inputs[1]) + at.b;
+    auto* c = static_cast<uint16_t*>(args.outputs[0]) + at.c;
     Tile tile = {.a = reinterpret_cast<const char*>(a), .a_row = g_.a.row * 2, .a_pair = 4};
     if (g_.a.column != 1) {
       uint32_t* const left = scratch + right_pairs_;

@@ -293,17 +293,10 @@ class Avx512Gemm final : public Kernel {
     item /= row_groups_;
     const Range panels = Part(panels_, column_groups_, item % column_groups_);
     item /= column_groups_;
-    const auto* a = static_cast<const float*>(args.inputs[is_transposed_ ? 1 : 0]);
-    const auto* b = static_cast<const float*>(args.inputs[is_transposed_ ? 0 : 1]);
-    auto* c = static_cast<float*>(args.outputs[0]);
-    for (size_t l = g_.batch.size(); l-- > 0;) {
-      const BatchLoop& loop = g_.batch[l];
-      const int64_t at = item % loop.size;
-      item /= loop.size;
-      a += at * loop.a;
-      b += at * loop.b;
-      c += at * loop.c;
-    }
+    const BatchOffsets at = g_.OffsetsOf(item);
+    const auto* a = static_cast<const float*>(args.inputs[is_transposed_ ? 1 : 0]) + at.a;
+    const auto* b = static_cast<const float*>(args.inputs[is_transposed_ ? 0 : 1]) + at.b;
+    auto* c = static_cast<float*>(args.outputs[0]) + at.c;
     const float* const bias = addend_ == Addend::kBias ? static_cast<const float*>(args.inputs[2]) : nullptr;
     for (int64_t k = 0; k < g_.k; k += depth_) {
       Tile tile = {.a = a + rows.begin * g_.a.row + k * g_.a.column, .a_row = g_.a.row, .a_column = g_.a.column};

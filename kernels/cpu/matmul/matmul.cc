@@ -139,10 +139,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry&
   if (dtype == DType::kFloat32 && IsFastAvx512Gemm(geometry)) {
     if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads)) return kernel;
   }
-  if (dtype == DType::kBFloat16 && onednn::HasAmx()) {
-    if (std::unique_ptr<Kernel> kernel = MakeAmxBf16Gemm(geometry, addend, threads)) return kernel;
-  }
   if (dtype == DType::kBFloat16) {
+    if (std::unique_ptr<Kernel> kernel = MakeAmxBf16Gemm(geometry, addend, threads)) return kernel;
     if (std::unique_ptr<Kernel> kernel = MakeAvx512Bf16Gemm(geometry, addend, threads)) return kernel;
   }
   return MakeProduct(geometry, addend, dtype, threads, /*is_part=*/false);

@@ -63,6 +63,19 @@ int64_t MatmulGeometry::BatchSize() const {
   return count;
 }
 
+BatchOffsets MatmulGeometry::OffsetsOf(int64_t item) const {
+  BatchOffsets offsets;
+  for (size_t l = batch.size(); l-- > 0;) {
+    const BatchLoop& loop = batch[l];
+    const int64_t at = item % loop.size;
+    item /= loop.size;
+    offsets.a += at * loop.a;
+    offsets.b += at * loop.b;
+    offsets.c += at * loop.c;
+  }
+  return offsets;
+}
+
 double MatmulGeometry::Flops() const {
   return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
          static_cast<double>(BatchSize());

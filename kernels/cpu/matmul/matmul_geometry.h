@@ -27,6 +27,13 @@ struct BatchLoop {
   int64_t c;
 };
 
+// Where the matrices of one product of a batch begin, in elements.
+struct BatchOffsets {
+  int64_t a = 0;
+  int64_t b = 0;
+  int64_t c = 0;
+};
+
 // c[batch..., m, n] = sum over k of a[batch..., m, k] * b[batch..., k, n].
 struct MatmulGeometry {
   int64_t m = 0;
@@ -39,6 +46,8 @@ struct MatmulGeometry {
 
   // Returns the number of matrix products: the product of the batch sizes.
   int64_t BatchSize() const;
+  // Returns the offsets of product `item` of BatchSize().
+  BatchOffsets OffsetsOf(int64_t item) const;
   // Returns the floating point operations of the whole batch: two per multiply-add.
   double Flops() const;
   // Returns true if the result has no element. k == 0 (sums over nothing) does not count.

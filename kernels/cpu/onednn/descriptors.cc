@@ -21,8 +21,6 @@ Dims ToDims(absl::Span<const int64_t> values) {
   return dims;
 }
 
-using NameFilter = absl::FunctionRef<bool(absl::string_view name)>;
-
 absl::Status AllMiscomputed() {
   return absl::UnimplementedError("oneDNN: all implementations of the operation are on the blocklist");
 }

@@ -75,12 +75,14 @@ absl::StatusOr<MemoryLayout> ChosenMemory(const_dnnl_primitive_desc_t desc, dnnl
 // destination (post-op sum).
 absl::StatusOr<OwnedAttr> MakeAttr(bool accumulate = false);
 
+// Returns true for the name of an implementation that may be chosen.
+using NameFilter = absl::FunctionRef<bool(absl::string_view name)>;
+
 // Returns the descriptor of the product of matrices (or batches of them) `a` and `b`: the first of oneDNN's
 // implementations for whose name `is_usable` returns true. `bias` may have no handle.
 // Unimplemented: there is no (usable) implementation. Other errors: see ToStatus().
 absl::StatusOr<OwnedDesc> MakeMatmulDesc(const MemoryLayout& a, const MemoryLayout& b, const MemoryLayout& bias,
-                                         const MemoryLayout& c, const_dnnl_primitive_attr_t attr,
-                                         absl::FunctionRef<bool(absl::string_view name)> is_usable);
+                                         const MemoryLayout& c, const_dnnl_primitive_attr_t attr, NameFilter is_usable);
 
 // A convolution: operands in any of its three products, and steps per spatial dimension; dilation 0 is dense.
 struct ConvolutionDesc {
@@ -96,19 +98,16 @@ struct ConvolutionDesc {
 
 // Returns the descriptor of the forward product. Implementations and errors: see MakeMatmulDesc().
 absl::StatusOr<OwnedDesc> MakeConvolutionForwardDesc(const ConvolutionDesc& convolution,
-                                                     const_dnnl_primitive_attr_t attr,
-                                                     absl::FunctionRef<bool(absl::string_view name)> is_usable);
+                                                     const_dnnl_primitive_attr_t attr, NameFilter is_usable);
 
 // Returns the descriptor of the gradient of the source or of the weights. `forward` is the hint that oneDNN asks for.
 // Implementations and errors: see MakeMatmulDesc().
 absl::StatusOr<OwnedDesc> MakeConvolutionBackwardDataDesc(const ConvolutionDesc& convolution,
                                                           const_dnnl_primitive_attr_t attr,
-                                                          const_dnnl_primitive_desc_t forward,
-                                                          absl::FunctionRef<bool(absl::string_view name)> is_usable);
+                                                          const_dnnl_primitive_desc_t forward, NameFilter is_usable);
 absl::StatusOr<OwnedDesc> MakeConvolutionBackwardWeightsDesc(const ConvolutionDesc& convolution,
                                                              const_dnnl_primitive_attr_t attr,
-                                                             const_dnnl_primitive_desc_t forward,
-                                                             absl::FunctionRef<bool(absl::string_view name)> is_usable);
+                                                             const_dnnl_primitive_desc_t forward, NameFilter is_usable);
 
 // Returns the name of the implementation that oneDNN chose, for instance "brgconv:avx512_core" or "ref:any".
 absl::string_view ImplementationName(const_dnnl_primitive_desc_t desc);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/simd/avx512_lanes.h"
 #include "kernels/cpu/simd/transpose16.h"
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
@@ -128,6 +129,32 @@ COTAN_AMX_TARGET void RoundRow(const float* from, int64_t columns, int64_t width
   }
 }
 
+const BFloat16* ToBFloat16(const uint16_t* bits) { return reinterpret_cast<const BFloat16*>(bits); }
+
+// Does what StoreBlock() says.
+COTAN_AMX_TARGET void StoreRows(const float* sums, int64_t rows, int64_t columns, const uint16_t* bias, bool adds,
+                                uint16_t* c, int64_t c_row) {
+  const __mmask32 mask = MaskOf(columns);
+  const auto first_mask = static_cast<__mmask16>(mask);
+  const auto second_mask = static_cast<__mmask16>(mask >> 16);
+  const bool has_bias = bias != nullptr;
+  const __m512 first_bias = has_bias ? LoadLanes(ToBFloat16(bias), first_mask) : _mm512_setzero_ps();
+  const __m512 second_bias = has_bias ? LoadLanes(ToBFloat16(bias + kLines), second_mask) : _mm512_setzero_ps();
+  for (int64_t i = 0; i < rows; ++i, sums += kBlock, c += c_row) {
+    __m512 first = _mm512_loadu_ps(sums);
+    __m512 second = _mm512_loadu_ps(sums + kLines);
+    if (has_bias) {
+      first = _mm512_add_ps(first, first_bias);
+      second = _mm512_add_ps(second, second_bias);
+    }
+    if (adds) {
+      first = _mm512_add_ps(first, LoadLanes(ToBFloat16(c), first_mask));
+      second = _mm512_add_ps(second, LoadLanes(ToBFloat16(c + kLines), second_mask));
+    }
+    _mm512_mask_storeu_epi16(c, mask, (__m512i)_mm512_cvtne2ps_pbh(second, first));
+  }
+}
+
 COTAN_AMX_TARGET void Load(const Config& config) {
   asm volatile("" ::: "memory");  // GCC's intrinsic reads 8 bytes of the operand as far as GCC knows
   _tile_loadconfig(&config);
@@ -171,6 +198,11 @@ void PackLines(const Lines& from, int64_t lines, int64_t depths, bool pairs_are_
   }
 }
 
+void StoreBlock(const float* sums, int64_t rows, int64_t columns, const uint16_t* bias, bool adds, uint16_t* c,
+                int64_t c_row) {
+  StoreRows(sums, rows, columns, bias, adds, c, c_row);
+}
+
 void RoundRows(const float* from, int64_t from_row, int64_t rows, int64_t columns, int64_t width, uint16_t* to,
                int64_t to_row) {
   for (int64_t i = 0; i < rows; ++i) RoundRow(from + i * from_row, columns, width, to + i * to_row);
@@ -188,6 +220,9 @@ void Multiply(const Block& /*block*/, int64_t /*rows*/, int64_t /*columns*/) {}
 
 void PackLines(const Lines& /*from*/, int64_t /*lines*/, int64_t /*depths*/, bool /*pairs_are_rows*/,
                uint16_t* /*to*/) {}
+
+void StoreBlock(const float* /*sums*/, int64_t /*rows*/, int64_t /*columns*/, const uint16_t* /*bias*/, bool /*adds*/,
+                uint16_t* /*c*/, int64_t /*c_row*/) {}
 
 void RoundRows(const float* /*from*/, int64_t /*from_row*/, int64_t /*rows*/, int64_t /*columns*/, int64_t /*width*/,
                uint16_t* /*to*/, int64_t /*to_row*/) {}

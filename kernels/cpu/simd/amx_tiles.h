@@ -86,6 +86,11 @@ struct Lines {
 // k, if `pairs_are_rows`, those of a right one.
 void PackLines(const Lines& from, int64_t lines, int64_t depths, bool pairs_are_rows, uint16_t* to);
 
+// Rounds `rows` rows of `columns` sums of a block, [32, 32], each plus a row of `bias` unless it is null, plus what is
+// in `c` if `adds`, to the nearest bf16, ties to even.
+void StoreBlock(const float* sums, int64_t rows, int64_t columns, const uint16_t* bias, bool adds, uint16_t* c,
+                int64_t c_row);
+
 // Rounds rows of `columns` elements to the nearest bf16, ties to even, and writes zeros behind them up to `width`
 // elements, a multiple of 32.
 void RoundRows(const float* from, int64_t from_row, int64_t rows, int64_t columns, int64_t width, uint16_t* to,
