@@ -47,6 +47,8 @@ HostTensor Tensor(StridedLayout layout, DType dtype = DType::kFloat32) {
   return RandomTensor(dtype, std::move(layout), random, 0, 2);
 }
 
+std::string SuffixOf(DType dtype) { return dtype == DType::kFloat32 ? "" : "/bf16"; }
+
 StridedLayout ChannelsLast(const DimVector& sizes) { return DenseLayout(sizes, {0, 2, 3, 1}); }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const OpCase& c, int threads) {
@@ -112,7 +114,7 @@ OpCase Matmul(std::string name, int64_t m, int64_t k, int64_t n, bool a_columns,
 // Adds the three products of a linear layer on `rows` rows, in f32 and in bf16.
 void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out, std::vector<OpCase>& cases) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const std::string prefix = dtype == DType::kFloat32 ? name : name + "/bf16";
+    const std::string prefix = name + SuffixOf(dtype);
     cases.push_back(Matmul(prefix + "/forward", rows, in, out, false, true, dtype));
     cases.push_back(Matmul(prefix + "/grad_input", rows, out, in, false, false, dtype));
     cases.push_back(Matmul(prefix + "/grad_weight", out, rows, in, true, false, dtype));
@@ -123,7 +125,7 @@ void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out, s
 // bf16.
 void AddHeads(const std::string& name, int64_t batch, int64_t length, int64_t size, std::vector<OpCase>& cases) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const std::string prefix = dtype == DType::kFloat32 ? name : name + "/bf16";
+    const std::string prefix = name + SuffixOf(dtype);
     const auto add = [&](const char* product, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns) {
       OpCase& c = cases.emplace_back(Matmul(prefix + product, m, k, n, a_columns, b_columns, dtype));
       const DimVector columns = {0, 2, 1};
@@ -252,19 +254,17 @@ void AddMaxPool(const std::string& name, int64_t batch, int64_t channels, int64_
     const HostTensor x = Tensor(ChannelsLast({batch, channels, side, side}), dtype);
     const HostTensor y = Tensor(ChannelsLast({batch, channels, result, result}), dtype);
     const HostTensor index = Tensor(ChannelsLast({batch, channels, result, result}), DType::kInt32);
-    const std::string suffix = dtype == DType::kFloat32 ? "" : "/bf16";
-    cases.push_back({name + "/forward" + suffix, forward, {x}, {y, index}});
-    cases.push_back({name + "/backward" + suffix, backward, {y, index}, {x}});
+    cases.push_back({name + "/forward" + SuffixOf(dtype), forward, {x}, {y, index}});
+    cases.push_back({name + "/backward" + SuffixOf(dtype), backward, {y, index}, {x}});
   }
 }
 
-void AddAttention(const std::string& name, int64_t batch, int64_t heads, int64_t length, int64_t size, DType dtype,
+// Adds a causal attention and its gradients, in f32 and in bf16.
+void AddAttention(const std::string& name, int64_t batch, int64_t heads, int64_t length, int64_t size,
                   std::vector<OpCase>& cases) {
   const DimVector sizes = {batch, heads, length, size};
   // The layout in a transformer block: [batch, length, 3, heads, size].
   const int64_t row = 3 * heads * size;
-  const HostTensor q = Tensor({sizes, {length * row, size, row, 1}, 0}, dtype);
-  const HostTensor result = Tensor(DenseLayout(sizes, {0, 2, 1, 3}), dtype);
   const HostTensor logsumexp = Tensor(DenseLayout({batch, heads, length}));
   Op forward;
   forward.mutable_attention()->set_is_causal(true);
@@ -272,9 +272,14 @@ void AddAttention(const std::string& name, int64_t batch, int64_t heads, int64_t
   Op backward;
   *backward.mutable_attention_backward() = forward.attention();
   const double flops = 4.0 * static_cast<double>(batch * heads * length * length * size);
-  cases.push_back({name + "/forward", forward, {q, q, q}, {result, logsumexp}, flops});
-  cases.push_back(
-      {name + "/backward", backward, {result, q, q, q, result, logsumexp}, {result, result, result}, 2.5 * flops});
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const std::string prefix = name + SuffixOf(dtype);
+    const HostTensor q = Tensor({sizes, {length * row, size, row, 1}, 0}, dtype);
+    const HostTensor result = Tensor(DenseLayout(sizes, {0, 2, 1, 3}), dtype);
+    cases.push_back({prefix + "/forward", forward, {q, q, q}, {result, logsumexp}, flops});
+    cases.push_back(
+        {prefix + "/backward", backward, {result, q, q, q, result, logsumexp}, {result, result, result}, 2.5 * flops});
+  }
 }
 
 void AddRecurrent(const std::string& name, serialization::Recurrent::Cell cell, int64_t steps, int64_t batch,
@@ -400,12 +405,9 @@ std::vector<OpCase> AllCases() {
   for (const int64_t rows : {1, 2, 4, 8, 16, 24}) {
     AddLinear("rows/" + std::to_string(rows), rows, 512, 768, cases);
   }
-  AddAttention("gpt/attention_64", 8, 4, 64, 32, DType::kFloat32, cases);
-  AddAttention("gpt/attention_64/bf16", 8, 4, 64, 32, DType::kBFloat16, cases);
-  AddAttention("gpt/attention_512", 2, 4, 512, 32, DType::kFloat32, cases);
-  AddAttention("gpt/attention_512/bf16", 2, 4, 512, 32, DType::kBFloat16, cases);
-  AddAttention("gpt2/attention_1024", 1, 12, 1024, 64, DType::kFloat32, cases);
-  AddAttention("gpt2/attention_1024/bf16", 1, 12, 1024, 64, DType::kBFloat16, cases);
+  AddAttention("gpt/attention_64", 8, 4, 64, 32, cases);
+  AddAttention("gpt/attention_512", 2, 4, 512, 32, cases);
+  AddAttention("gpt2/attention_1024", 1, 12, 1024, 64, cases);
   AddEmbedding("gpt/embedding", 512, 512, 128, cases);
   AddConvolution("resnet/3x32", 16, 3, 32, 32, 3, 1, cases);
   AddConvolution("resnet/32x32", 16, 32, 32, 32, 3, 1, cases);

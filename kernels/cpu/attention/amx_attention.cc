@@ -22,13 +22,8 @@ using amx::kStepElements;
 
 // Queries of a block of scores, which has kKeys keys. Both are two steps of a product that sums over them.
 constexpr int64_t kAmxQueries = 64;
-constexpr int64_t kMinQueries = 16;
+constexpr int64_t kMinQueries = 16;  // with fewer, most of a block is padding
 static_assert(kAmxQueries % kBlock == 0 && kKeys % kBlock == 0);
-
-const amx::Config& WholeBlocks() {
-  static const amx::Config config = amx::ConfigOf(kBlock);
-  return config;
-}
 
 int64_t StepsOf(int64_t depths) { return CeilDiv(depths, amx::kDepth); }
 int64_t PanelsOf(int64_t lines) { return CeilDiv(lines, kBlock); }
@@ -86,9 +81,9 @@ void RoundTile(const ScoreTile& tile, const float* scores, uint16_t* rounded) {
 }
 
 // Adds a b to rows of `sums`, `width` apart, for rounded scores a of the block's queries and packed columns b, whose
-// terms are its keys.
+// terms are its keys. The first keys, to which each query attends, set the sums.
 void MultiplyByKeys(const Geometry& g, const ScoreBlock& block, const uint16_t* a, const uint16_t* b, int64_t columns,
-                    bool continues, float* sums, int64_t width) {
+                    float* sums, int64_t width) {
   for (int64_t row = 0; row < block.queries; row += kBlock) {
     const int64_t rows = std::min(kBlock, block.queries - row);
     const int64_t keys = std::min(block.keys, g.VisibleKeys(block.query + row + rows) - block.key);
@@ -100,7 +95,7 @@ void MultiplyByKeys(const Geometry& g, const ScoreBlock& block, const uint16_t* 
                             .a_step = amx::kDepth,
                             .b = b + column / kBlock * StepsOf(block.keys) * kStepElements,
                             .steps = StepsOf(keys),
-                            .continues = continues,
+                            .continues = block.key > 0,
                             .sums = sums + row * width + column,
                             .sums_row = width};
       amx::Multiply(product, kBlock, columns - column);
@@ -156,15 +151,10 @@ struct ForwardMemory {
   }
 };
 
-// The operands of one head.
-struct ForwardHead {
-  Rows<BFloat16> q, k, v;
-  const BFloat16* bias;  // may be null
-  BFloat16* result;
-  float* logsumexp;  // may be null
-};
+using Forward = ForwardHead<float, BFloat16>;
+using Backward = BackwardHead<float, BFloat16>;
 
-void PackKeysAndValues(const Geometry& g, const ForwardHead& head, int64_t visible, const ForwardMemory& m) {
+void PackKeysAndValues(const Geometry& g, const Forward& head, int64_t visible, const ForwardMemory& m) {
   for (int64_t key = 0; key < visible; key += kKeys) {
     const int64_t count = std::min(kKeys, visible - key);
     const Rows<BFloat16> k = DenseRows(head.k, key, count, g.size, m.copies);
@@ -174,21 +164,21 @@ void PackKeysAndValues(const Geometry& g, const ForwardHead& head, int64_t visib
   }
 }
 
-// Multiplies the sums of the rows of a tile by `corrections`.
-COTAN_SIMD_VERSIONS void CorrectSums(const ScoreTile& tile, const float* corrections, int64_t size, float* sums) {
-  for (int64_t i = 0; i < tile.rows; ++i, sums += size) {
+// Multiplies the sums of the rows of a tile, `width` apart, by `corrections`.
+COTAN_SIMD_VERSIONS void CorrectSums(const ScoreTile& tile, const float* corrections, int64_t columns, float* sums,
+                                     int64_t width) {
+  for (int64_t i = 0; i < tile.rows; ++i, sums += width) {
     if (corrections[i] == 1) continue;
-    for (int64_t e = 0; e < size; ++e) sums[e] *= corrections[i];
+    for (int64_t e = 0; e < columns; ++e) sums[e] *= corrections[i];
   }
 }
 
 // Computes queries [query, query + queries) of one head with the online softmax, as AttendBlock() does. Keys up to
 // `packed` are packed.
-void AttendQueries(const Geometry& g, const ForwardStrides& s, const ForwardHead& head, int64_t query, int64_t queries,
+void AttendQueries(const Geometry& g, const ForwardStrides& s, const Forward& head, int64_t query, int64_t queries,
                    int64_t packed, const ForwardMemory& m) {
   const auto scale = static_cast<float>(g.scale);
   PackRowsAsLines(DenseRows(head.q, query, queries, g.size, m.copies), queries, g.size, false, m.queries);
-  std::fill_n(m.sums, kAmxQueries * m.width, 0.0F);
   std::fill_n(m.max, queries, -std::numeric_limits<float>::infinity());
   std::fill_n(m.total, queries, 0.0F);
   const int64_t visible = g.VisibleKeys(query + queries);
@@ -202,14 +192,14 @@ void AttendQueries(const Geometry& g, const ForwardStrides& s, const ForwardHead
       if (tile.keys > 0) {
         SoftmaxOfTile(tile, head.bias != nullptr ? 1.0F : scale, m.scores + row * kKeys, m.max + row, m.total + row,
                       corrections);
-        if (key > 0) CorrectSums(tile, corrections, m.width, m.sums + row * m.width);
+        if (key > 0) CorrectSums(tile, corrections, g.value_size, m.sums + row * m.width, m.width);
       }
       RoundTile(tile, m.scores + row * kKeys, m.rounded + row * kKeys);
     }
     // The values of a block are packed for all of its keys.
     const ScoreBlock stored = {query, queries, key, std::min(kKeys, packed - key)};
     MultiplyByKeys(g, stored, m.rounded, m.values + key / kKeys * PackedElements(g.value_size, kKeys), g.value_size,
-                   /*continues=*/true, m.sums, m.width);
+                   m.sums, m.width);
   }
   for (int64_t i = 0; i < queries; ++i) {
     const float factor = m.total[i] == 0 ? 0.0F : 1 / m.total[i];
@@ -226,43 +216,27 @@ class AmxAttention final : public Kernel {
         has_bias_(has_bias),
         has_logsumexp_(has_logsumexp),
         threads_(threads),
+        parts_(geometry, kAmxQueries, threads),
         worker_bytes_(ForwardMemory(geometry, nullptr).bytes) {
-    // If there are fewer heads than threads, each head is split into parts, and each part packs the keys again.
-    const int64_t heads = std::max<int64_t>(1, geometry.batch * geometry.heads);
-    const int64_t blocks = CeilDiv(geometry.queries, kAmxQueries);
-    blocks_per_part_ = CeilDiv(blocks, std::min(blocks, CeilDiv(int64_t{threads}, heads)));
-    parts_ = CeilDiv(blocks, blocks_per_part_);
     scratch_bytes_ = static_cast<size_t>(worker_bytes_ * threads);
   }
 
   absl::Status Run(const KernelArgs& args) override {
-    const int64_t units = geometry_.batch * geometry_.heads * parts_;
+    const int64_t units = geometry_.batch * geometry_.heads * parts_.parts;
     ParallelForWorker(threads_, units, 1, [&](int worker, int64_t begin, int64_t end) {
       amx::Registers registers;
-      registers.Use(WholeBlocks());
+      registers.Use(config_);
       const ForwardMemory memory(geometry_, static_cast<char*>(args.scratch) + worker * worker_bytes_);
-      for (int64_t i = begin; i < end; ++i) RunPart(args, i / parts_, i % parts_, memory);
+      for (int64_t i = begin; i < end; ++i) RunPart(args, i / parts_.parts, i % parts_.parts, memory);
     });
     return absl::OkStatus();
   }
 
  private:
   void RunPart(const KernelArgs& args, int64_t index, int64_t part, const ForwardMemory& memory) const {
-    const int64_t b = index / geometry_.heads;
-    const int64_t h = index % geometry_.heads;
-    const auto at = [&](const void* data, const Strides& s) {
-      return static_cast<const BFloat16*>(data) + b * s.batch + h * s.head;
-    };
-    const Strides& sums_at = strides_.logsumexp;
-    const ForwardHead head = {
-        {at(args.inputs[0], strides_.q), strides_.q},
-        {at(args.inputs[1], strides_.k), strides_.k},
-        {at(args.inputs[2], strides_.v), strides_.v},
-        has_bias_ ? at(args.inputs[3], strides_.bias) : nullptr,
-        const_cast<BFloat16*>(at(args.outputs[0], strides_.result)),
-        has_logsumexp_ ? static_cast<float*>(args.outputs[1]) + b * sums_at.batch + h * sums_at.head : nullptr};
-    const int64_t begin = part * blocks_per_part_ * kAmxQueries;
-    const int64_t end = std::min(geometry_.queries, begin + blocks_per_part_ * kAmxQueries);
+    const Forward head = ForwardHeadOf<float, BFloat16>(args, geometry_, strides_, has_bias_, has_logsumexp_, index);
+    const int64_t begin = part * parts_.part_queries;
+    const int64_t end = std::min(geometry_.queries, begin + parts_.part_queries);
     const int64_t visible = geometry_.VisibleKeys(end);
     PackKeysAndValues(geometry_, head, visible, memory);
     for (int64_t query = begin; query < end; query += kAmxQueries) {
@@ -275,19 +249,9 @@ class AmxAttention final : public Kernel {
   const bool has_bias_;
   const bool has_logsumexp_;
   const int threads_;
+  const ForwardParts parts_;
   const int64_t worker_bytes_;
-  int64_t blocks_per_part_ = 1;
-  int64_t parts_ = 1;
-};
-
-// The operands of one head.
-struct BackwardHead {
-  Rows<BFloat16> grad, q, k, v, result;
-  const float* logsumexp;
-  const BFloat16* bias;  // may be null
-  BFloat16* grad_q;
-  BFloat16* grad_k;
-  BFloat16* grad_v;
+  const amx::Config config_ = amx::ConfigOf(kBlock);
 };
 
 struct BackwardMemory {
@@ -343,7 +307,7 @@ struct BackwardMemory {
   }
 };
 
-void PackKeys(const Geometry& g, const BackwardHead& head, const BackwardMemory& m) {
+void PackKeys(const Geometry& g, const Backward& head, const BackwardMemory& m) {
   for (int64_t key = 0; key < g.keys; key += kKeys) {
     const int64_t count = std::min(kKeys, g.keys - key);
     const Rows<BFloat16> k = DenseRows(head.k, key, count, g.size, m.copies);
@@ -354,7 +318,7 @@ void PackKeys(const Geometry& g, const BackwardHead& head, const BackwardMemory&
   }
 }
 
-void PackQueries(const Geometry& g, const BackwardHead& head, int64_t query, int64_t count, const BackwardMemory& m) {
+void PackQueries(const Geometry& g, const Backward& head, int64_t query, int64_t count, const BackwardMemory& m) {
   const Rows<BFloat16> q = DenseRows(head.q, query, count, g.size, m.copies);
   PackRowsAsLines(q, count, g.size, false, m.queries);
   PackColumnsAsLines(q, count, g.size, m.queries_by_query);
@@ -391,8 +355,8 @@ void MultiplyByQueries(const Geometry& g, const ScoreBlock& block, const uint16_
 }
 
 // Computes the probabilities of a block from the saved logsumexp, and the gradients of its scores, both rounded.
-void ComputeRoundedSlopes(const Geometry& g, const BackwardStrides& s, const BackwardHead& head,
-                          const ScoreBlock& block, const BackwardMemory& m) {
+void ComputeRoundedSlopes(const Geometry& g, const BackwardStrides& s, const Backward& head, const ScoreBlock& block,
+                          const BackwardMemory& m) {
   const auto scale = static_cast<float>(g.scale);
   MultiplyPackedScores(g, block, m.queries, m.keys + PackedElements(block.key, g.size), g.size, m.scores);
   MultiplyPackedScores(g, block, m.grads, m.values + PackedElements(block.key, g.value_size), g.value_size, m.slopes);
@@ -417,21 +381,20 @@ void StoreGradients(const float* sums, int64_t width, int64_t rows, int64_t size
   }
 }
 
-void DifferentiateHead(const Geometry& g, const BackwardStrides& s, const BackwardHead& head, const BackwardMemory& m) {
+void DifferentiateHead(const Geometry& g, const BackwardStrides& s, const Backward& head, const BackwardMemory& m) {
   PackKeys(g, head, m);
   std::fill_n(m.grad_k, RoundUp(g.keys, kBlock) * m.width, 0.0F);
   std::fill_n(m.grad_v, RoundUp(g.keys, kBlock) * m.value_width, 0.0F);
   for (int64_t query = 0; query < g.queries; query += kAmxQueries) {
     const int64_t queries = std::min(kAmxQueries, g.queries - query);
     PackQueries(g, head, query, queries, m);
-    std::fill_n(m.grad_q, kAmxQueries * m.width, 0.0F);
     const int64_t visible = g.VisibleKeys(query + queries);
     for (int64_t key = 0; key < visible; key += kKeys) {
       const ScoreBlock block = {query, queries, key, std::min(kKeys, visible - key)};
       ComputeRoundedSlopes(g, s, head, block, m);
       const ScoreBlock stored = {query, queries, key, std::min(kKeys, g.keys - key)};
       MultiplyByKeys(g, stored, m.rounded_slopes, m.keys_by_key + key / kKeys * PackedElements(g.size, kKeys), g.size,
-                     /*continues=*/true, m.grad_q, m.width);
+                     m.grad_q, m.width);
       MultiplyByQueries(g, block, m.rounded_scores, m.grads_by_query, g.value_size, m.transposed,
                         m.grad_v + key * m.value_width, m.value_width);
       MultiplyByQueries(g, block, m.rounded_slopes, m.queries_by_query, g.size, m.transposed, m.grad_k + key * m.width,
@@ -457,42 +420,23 @@ class AmxAttentionBackward final : public Kernel {
   absl::Status Run(const KernelArgs& args) override {
     ParallelForWorker(threads_, geometry_.batch * geometry_.heads, 1, [&](int worker, int64_t begin, int64_t end) {
       amx::Registers registers;
-      registers.Use(WholeBlocks());
+      registers.Use(config_);
       const BackwardMemory memory(geometry_, static_cast<char*>(args.scratch) + worker * worker_bytes_);
-      for (int64_t i = begin; i < end; ++i) RunHead(args, i, memory);
+      for (int64_t i = begin; i < end; ++i) {
+        const Backward head = BackwardHeadOf<float, BFloat16>(args, geometry_, strides_, has_bias_, i);
+        DifferentiateHead(geometry_, strides_, head, memory);
+      }
     });
     return absl::OkStatus();
   }
 
  private:
-  void RunHead(const KernelArgs& args, int64_t index, const BackwardMemory& memory) const {
-    const int64_t b = index / geometry_.heads;
-    const int64_t h = index % geometry_.heads;
-    const auto input = [&](size_t k, const Strides& s) {
-      return Rows<BFloat16>{static_cast<const BFloat16*>(args.inputs[k]) + b * s.batch + h * s.head, s};
-    };
-    const auto output = [&](size_t k, const Strides& s) {
-      return static_cast<BFloat16*>(args.outputs[k]) + b * s.batch + h * s.head;
-    };
-    const Strides& sums_at = strides_.logsumexp;
-    const BackwardHead head = {input(0, strides_.grad),
-                               input(1, strides_.q),
-                               input(2, strides_.k),
-                               input(3, strides_.v),
-                               input(4, strides_.result),
-                               static_cast<const float*>(args.inputs[5]) + b * sums_at.batch + h * sums_at.head,
-                               has_bias_ ? input(6, strides_.bias).data : nullptr,
-                               output(0, strides_.grad_q),
-                               output(1, strides_.grad_k),
-                               output(2, strides_.grad_v)};
-    DifferentiateHead(geometry_, strides_, head, memory);
-  }
-
   const Geometry geometry_;
   const BackwardStrides strides_;
   const bool has_bias_;
   const int threads_;
   const int64_t worker_bytes_;
+  const amx::Config config_ = amx::ConfigOf(kBlock);
 };
 
 bool IsForAmx(const Geometry& g) {

@@ -21,15 +21,6 @@ namespace cotan::cpu {
 namespace attention {
 namespace {
 
-// The operands of one head.
-template <typename T, typename Stored>
-struct Forward {
-  Rows<Stored> q, k, v;
-  const Stored* bias;  // may be null
-  Stored* result;
-  T* logsumexp;  // may be null
-};
-
 // Scratch of the forward pass, in elements of T.
 struct ForwardScratch {
   int64_t keys;    // K^T in blocks of kKeys keys, packed
@@ -49,8 +40,8 @@ struct ForwardScratch {
 };
 
 template <typename T, typename Stored>
-COTAN_SIMD_VERSIONS void PackForward(const Geometry& g, const Forward<T, Stored>& head, T* keys, T* values, T* copies,
-                                     int64_t visible) {
+COTAN_SIMD_VERSIONS void PackForward(const Geometry& g, const ForwardHead<T, Stored>& head, T* keys, T* values,
+                                     T* copies, int64_t visible) {
   PackBlocks(head.k, visible, g.size, kKeys, true, copies, keys);
   PackBlocks(head.v, visible, g.value_size, kKeys, false, copies, values);
 }
@@ -67,7 +58,7 @@ template <typename T>
 // Computes queries [query, query + queries) of one head with the online softmax: the sums are rescaled when a
 // later block has a larger maximum. The first `packed` keys of the head are packed.
 template <typename T, typename Stored>
-COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s, const Forward<T, Stored>& head,
+COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s, const ForwardHead<T, Stored>& head,
                                      int64_t query, int64_t queries, const T* packed_keys, const T* packed_values,
                                      int64_t packed, T* scores, T* sums, T* copies) {
   const Rows<T> q = DirectRows(head.q, query, queries, g.size, copies);
@@ -115,47 +106,29 @@ class Attention final : public Kernel {
         has_bias_(has_bias),
         has_logsumexp_(has_logsumexp),
         threads_(threads),
+        parts_(geometry, kQueries, threads),
         layout_(ForwardScratch::For<T, Stored>(geometry, strides)) {
-    // If there are fewer heads than threads, each head is split into parts, and each part packs the keys
-    // again.
-    const int64_t heads = std::max<int64_t>(1, geometry.batch * geometry.heads);
-    const int64_t blocks = std::max<int64_t>(1, (geometry.queries + kQueries - 1) / kQueries);
-    const int64_t parts = std::min(blocks, (threads + heads - 1) / heads);
-    blocks_per_part_ = (blocks + parts - 1) / parts;
-    parts_ = (blocks + blocks_per_part_ - 1) / blocks_per_part_;
     worker_size_ = (layout_.Total() + 15) / 16 * 16;
     scratch_bytes_ = static_cast<size_t>(worker_size_ * threads) * sizeof(T);
   }
 
   absl::Status Run(const KernelArgs& args) override {
-    const int64_t heads = geometry_.batch * geometry_.heads;
-    ParallelForWorker(threads_, heads * parts_, 1, [&](int worker, int64_t i, int64_t) {
-      RunPart(args, i / parts_, i % parts_, static_cast<T*>(args.scratch) + worker * worker_size_);
+    const int64_t units = geometry_.batch * geometry_.heads * parts_.parts;
+    ParallelForWorker(threads_, units, 1, [&](int worker, int64_t i, int64_t) {
+      RunPart(args, i / parts_.parts, i % parts_.parts, static_cast<T*>(args.scratch) + worker * worker_size_);
     });
     return absl::OkStatus();
   }
 
  private:
   void RunPart(const KernelArgs& args, int64_t index, int64_t part, T* scratch) const {
-    const int64_t b = index / geometry_.heads;
-    const int64_t h = index % geometry_.heads;
-    const auto at = [&](const void* data, const Strides& s) {
-      return static_cast<const Stored*>(data) + b * s.batch + h * s.head;
-    };
-    const Strides& sums_at = strides_.logsumexp;
-    const Forward<T, Stored> head{
-        {at(args.inputs[0], strides_.q), strides_.q},
-        {at(args.inputs[1], strides_.k), strides_.k},
-        {at(args.inputs[2], strides_.v), strides_.v},
-        has_bias_ ? at(args.inputs[3], strides_.bias) : nullptr,
-        const_cast<Stored*>(at(args.outputs[0], strides_.result)),
-        has_logsumexp_ ? static_cast<T*>(args.outputs[1]) + b * sums_at.batch + h * sums_at.head : nullptr};
+    const auto head = ForwardHeadOf<T, Stored>(args, geometry_, strides_, has_bias_, has_logsumexp_, index);
     T* values = scratch + layout_.keys;
     T* scores = values + layout_.values;
     T* sums = scores + layout_.scores;
     T* copies = sums + layout_.sums;
-    const int64_t begin = part * blocks_per_part_ * kQueries;
-    const int64_t end = std::min(geometry_.queries, begin + blocks_per_part_ * kQueries);
+    const int64_t begin = part * parts_.part_queries;
+    const int64_t end = std::min(geometry_.queries, begin + parts_.part_queries);
     PackForward(geometry_, head, scratch, values, copies, geometry_.VisibleKeys(end));
     for (int64_t query = begin; query < end; query += kQueries) {
       AttendBlock(geometry_, strides_, head, query, std::min(kQueries, end - query), scratch, values,
@@ -168,9 +141,8 @@ class Attention final : public Kernel {
   bool has_bias_;
   bool has_logsumexp_;
   int threads_;
+  ForwardParts parts_;
   ForwardScratch layout_;
-  int64_t blocks_per_part_ = 1;
-  int64_t parts_ = 1;
   int64_t worker_size_ = 0;  // elements
 };
 

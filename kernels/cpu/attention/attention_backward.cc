@@ -19,16 +19,6 @@ namespace cotan::cpu {
 namespace attention {
 namespace {
 
-template <typename T, typename Stored>
-struct Backward {
-  Rows<Stored> grad, q, k, v, result;
-  const T* logsumexp;
-  const Stored* bias;  // may be null
-  Stored* grad_q;
-  Stored* grad_k;
-  Stored* grad_v;
-};
-
 // Scratch of one head's backward pass: packed operands, two blocks of scores, sums. With a null base it only
 // computes the size.
 template <typename T, typename Stored>
@@ -119,8 +109,9 @@ template <typename T>
 // all tiles before the next one, so that its right matrix stays in the first-level cache.
 template <typename T, typename Stored>
 [[gnu::always_inline]] inline void ComputeSlopes(const Geometry& g, const BackwardStrides& s,
-                                                 const Backward<T, Stored>& head, const Rows<T>& q, const Rows<T>& grad,
-                                                 const BackwardScratch<T, Stored>& x, const ScoreBlock& block) {
+                                                 const BackwardHead<T, Stored>& head, const Rows<T>& q,
+                                                 const Rows<T>& grad, const BackwardScratch<T, Stored>& x,
+                                                 const ScoreBlock& block) {
   const T scale = static_cast<T>(g.scale);
   const int64_t key_block = block.key / kKeys;
   MultiplyScores(g, block, q.From(block.query), x.keys_t + key_block * PackedSize<T>(g.size, kKeys), g.size, x.scores);
@@ -183,8 +174,8 @@ template <typename T, typename Stored>
 }
 
 template <typename T, typename Stored>
-COTAN_SIMD_VERSIONS void BackwardHead(const Geometry& g, const BackwardStrides& s, const Backward<T, Stored>& head,
-                                      const BackwardScratch<T, Stored>& x) {
+COTAN_SIMD_VERSIONS void DifferentiateHead(const Geometry& g, const BackwardStrides& s,
+                                           const BackwardHead<T, Stored>& head, const BackwardScratch<T, Stored>& x) {
   const Rows<T> q = DirectRows(head.q, 0, g.queries, g.size, x.q);
   const Rows<T> grad = DirectRows(head.grad, 0, g.queries, g.value_size, x.grad);
   PackBlocks(head.k, g.keys, g.size, kKeys, true, x.block, x.keys_t);
@@ -225,28 +216,10 @@ class AttentionBackward final : public Kernel {
 
   absl::Status Run(const KernelArgs& args) override {
     ParallelForWorker(threads_, geometry_.batch * geometry_.heads, 1, [&](int worker, int64_t i, int64_t) {
-      const int64_t b = i / geometry_.heads;
-      const int64_t h = i % geometry_.heads;
-      const auto input = [&](size_t k, const Strides& s) {
-        return Rows<Stored>{static_cast<const Stored*>(args.inputs[k]) + b * s.batch + h * s.head, s};
-      };
-      const auto output = [&](size_t k, const Strides& s) {
-        return static_cast<Stored*>(args.outputs[k]) + b * s.batch + h * s.head;
-      };
-      const Strides& sums_at = strides_.logsumexp;
-      const Backward<T, Stored> head{input(0, strides_.grad),
-                                     input(1, strides_.q),
-                                     input(2, strides_.k),
-                                     input(3, strides_.v),
-                                     input(4, strides_.result),
-                                     static_cast<const T*>(args.inputs[5]) + b * sums_at.batch + h * sums_at.head,
-                                     has_bias_ ? input(6, strides_.bias).data : nullptr,
-                                     output(0, strides_.grad_q),
-                                     output(1, strides_.grad_k),
-                                     output(2, strides_.grad_v)};
+      const auto head = BackwardHeadOf<T, Stored>(args, geometry_, strides_, has_bias_, i);
       const BackwardScratch<T, Stored> scratch(geometry_, strides_,
                                                static_cast<T*>(args.scratch) + worker * worker_size_);
-      BackwardHead(geometry_, strides_, head, scratch);
+      DifferentiateHead(geometry_, strides_, head, scratch);
     });
     return absl::OkStatus();
   }

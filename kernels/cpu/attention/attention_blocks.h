@@ -17,6 +17,7 @@
 #include "base/dtype.h"
 #include "base/half.h"
 #include "base/layout.h"
+#include "base/rounding.h"
 #include "kernels/api/kernel.h"
 #include "kernels/cpu/attention/bfloat16_rows.h"
 #include "kernels/cpu/attention/packed_product.h"
@@ -37,6 +38,9 @@ struct Strides {
   int64_t head = 0;
   int64_t row = 0;
   int64_t column = 0;
+
+  // Returns the offset of head `h` of batch item `b`.
+  int64_t Head(int64_t b, int64_t h) const { return b * batch + h * head; }
 };
 
 inline Strides StridesOf(const StridedLayout& layout) {
@@ -160,6 +164,76 @@ template <typename T, typename Stored>
   }
   return {copies, {0, 0, columns, 1}};
 }
+
+// The operands of one head, in the forward and in the backward.
+template <typename T, typename Stored>
+struct ForwardHead {
+  Rows<Stored> q, k, v;
+  const Stored* bias;  // may be null
+  Stored* result;
+  T* logsumexp;  // may be null
+};
+template <typename T, typename Stored>
+struct BackwardHead {
+  Rows<Stored> grad, q, k, v, result;
+  const T* logsumexp;
+  const Stored* bias;  // may be null
+  Stored* grad_q;
+  Stored* grad_k;
+  Stored* grad_v;
+};
+
+// Returns the operands of head `index` of all heads of the batch.
+template <typename T, typename Stored>
+ForwardHead<T, Stored> ForwardHeadOf(const KernelArgs& args, const Geometry& g, const ForwardStrides& s, bool has_bias,
+                                     bool has_logsumexp, int64_t index) {
+  const int64_t b = index / g.heads, h = index % g.heads;
+  const auto input = [&](size_t k, const Strides& at) {
+    return Rows<Stored>{static_cast<const Stored*>(args.inputs[k]) + at.Head(b, h), at};
+  };
+  return {input(0, s.q),
+          input(1, s.k),
+          input(2, s.v),
+          has_bias ? input(3, s.bias).data : nullptr,
+          static_cast<Stored*>(args.outputs[0]) + s.result.Head(b, h),
+          has_logsumexp ? static_cast<T*>(args.outputs[1]) + s.logsumexp.Head(b, h) : nullptr};
+}
+template <typename T, typename Stored>
+BackwardHead<T, Stored> BackwardHeadOf(const KernelArgs& args, const Geometry& g, const BackwardStrides& s,
+                                       bool has_bias, int64_t index) {
+  const int64_t b = index / g.heads, h = index % g.heads;
+  const auto input = [&](size_t k, const Strides& at) {
+    return Rows<Stored>{static_cast<const Stored*>(args.inputs[k]) + at.Head(b, h), at};
+  };
+  const auto output = [&](size_t k, const Strides& at) {
+    return static_cast<Stored*>(args.outputs[k]) + at.Head(b, h);
+  };
+  return {input(0, s.grad),
+          input(1, s.q),
+          input(2, s.k),
+          input(3, s.v),
+          input(4, s.result),
+          static_cast<const T*>(args.inputs[5]) + s.logsumexp.Head(b, h),
+          has_bias ? input(6, s.bias).data : nullptr,
+          output(0, s.grad_q),
+          output(1, s.grad_k),
+          output(2, s.grad_v)};
+}
+
+// Parts of the heads of a forward, for threads: blocks of queries. If there are fewer heads than threads, each head is
+// split into parts, and each part packs the keys again.
+struct ForwardParts {
+  int64_t part_queries = 0;
+  int64_t parts = 0;  // of a head
+
+  ForwardParts(const Geometry& g, int64_t block_queries, int threads) {
+    const int64_t heads = std::max<int64_t>(1, g.batch * g.heads);
+    const int64_t blocks = std::max<int64_t>(1, CeilDiv(g.queries, block_queries));
+    const int64_t part_blocks = CeilDiv(blocks, std::min(blocks, CeilDiv(int64_t{threads}, heads)));
+    part_queries = part_blocks * block_queries;
+    parts = CeilDiv(blocks, part_blocks);
+  }
+};
 
 // Computes scores = a b for direct rows a, those of the block's queries, and packed columns `panels`; of each tile up
 // to a multiple of a vector.
