@@ -27,7 +27,7 @@ struct BatchLoop {
   int64_t c;
 };
 
-// Where the matrices of one product of a batch begin, in elements.
+// Offsets of the matrices of one product of a batch, in elements.
 struct BatchOffsets {
   int64_t a = 0;
   int64_t b = 0;
