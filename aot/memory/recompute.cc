@@ -351,13 +351,13 @@ double Recomputation::AddParts(Rematerialization& repetition) {
   absl::flat_hash_set<uint32_t> read(repetition.targets.begin(), repetition.targets.end());
   for (size_t i = repetition.ops.size(); i-- > 0;) {
     const int op = repetition.ops[i];
-    std::vector<uint32_t> results;
+    std::vector<uint32_t> results, alive;
     for (const uint32_t output : method_.ops(op).outputs()) {
-      if (read.contains(output)) results.push_back(output);
-    }
-    std::vector<uint32_t> alive;
-    for (const uint32_t output : method_.ops(op).outputs()) {
-      if (facts_.LastUse(output) >= repetition.before && !read.contains(output)) alive.push_back(output);
+      if (read.contains(output)) {
+        results.push_back(output);
+      } else if (facts_.LastUse(output) >= repetition.before) {
+        alive.push_back(output);
+      }
     }
     const Part& part = PartOf(op, results, alive);
     if (part.op.has_value()) repetition.parts.emplace(op, *part.op);
