@@ -18,30 +18,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/system_error.h"
 
 namespace cotan {
 namespace {
-
-absl::Status SystemError(absl::string_view what, const std::string& path, int error) {
-  const std::string message = absl::StrCat("cannot ", what, " '", path, "': ", std::strerror(error));
-  switch (error) {
-    case EEXIST:
-      return absl::AlreadyExistsError(message);
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(message);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(message);
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return absl::ResourceExhaustedError(message);
-    default:
-      return absl::UnavailableError(message);
-  }
-}
 
 absl::Status MappingError(absl::string_view what, size_t size, int error) {
   // EFAULT: reading the page would raise SIGBUS.

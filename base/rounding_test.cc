@@ -15,6 +15,15 @@ TEST(RoundingTest, QuotientsAreRoundedUp) {
   EXPECT_EQ(CeilDiv(4, 3), 2);
 }
 
+TEST(RoundingTest, QuotientsAreRoundedDown) {
+  EXPECT_EQ(FloorDiv(7, 3), 2);
+  EXPECT_EQ(FloorDiv(-7, 3), -3);
+  EXPECT_EQ(FloorDiv(-6, 3), -2);
+  EXPECT_EQ(FloorDiv(7, -3), -3);
+  EXPECT_EQ(FloorDiv(-7, -3), 2);
+  EXPECT_EQ(FloorDiv(std::numeric_limits<int64_t>::min(), 1), std::numeric_limits<int64_t>::min());
+}
+
 TEST(RoundingTest, TheLargestCountDoesNotOverflow) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(CeilDiv(kMax, 2), kMax / 2 + 1);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
+#include "base/rounding.h"
 #include "serialization/schema/tensor_type.h"
 
 namespace cotan {
@@ -36,13 +37,11 @@ IndexRange AtCorners(const IndexRange& a, const IndexRange& b, Function function
   return result;
 }
 
-int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
-
 // Returns the range of quotients by a positive divisor.
 IndexRange Quotients(const IndexRange& a, const IndexRange& b, bool rounds_down) {
   if (b.min <= 0) return kUnknown;
   return AtCorners(a, b, [&](int64_t x, int64_t y, int64_t* value) {
-    *value = rounds_down ? FloorDivide(x, y) : x / y;
+    *value = rounds_down ? FloorDiv(x, y) : x / y;
     return false;
   });
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/layout.h"
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/api/operand_check.h"
@@ -148,11 +149,6 @@ absl::Status CheckAvgPoolBackward(const KernelRequest& request) {
 }  // namespace cotan::op_check
 
 namespace cotan {
-namespace {
-
-int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
-
-}  // namespace
 
 int64_t ConvolutionOutputSize(const serialization::Convolution& op, int dim, int64_t input, int64_t kernel) {
   const int64_t extent = op.dilation(dim) * (kernel - 1) + 1;

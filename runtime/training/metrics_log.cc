@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -15,31 +14,14 @@
 #include "base/file.h"
 #include "base/quoted_text.h"
 #include "base/status_macros.h"
+#include "base/system_error.h"
 
 namespace cotan::training {
 namespace {
 
 constexpr absl::string_view kStart = "{\"step\":";
 
-absl::Status SystemError(const std::string& path, int error) {
-  const std::string message = absl::StrCat("cannot write '", path, "': ", std::strerror(error));
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(message);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-    case EISDIR:
-      return absl::PermissionDeniedError(message);
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return absl::ResourceExhaustedError(message);
-    default:
-      return absl::UnavailableError(message);
-  }
-}
+absl::Status WriteError(const std::string& path, int error) { return SystemError("write", path, error); }
 
 // Returns the shortest decimal number that is read as `number`.
 std::string NumberText(double number) {
@@ -80,7 +62,7 @@ absl::StatusOr<size_t> KeptBytes(absl::string_view bytes, const std::string& pat
 
 absl::StatusOr<MetricsLog> MetricsLog::Create(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "we");
-  if (file == nullptr) return SystemError(path, errno);
+  if (file == nullptr) return WriteError(path, errno);
   return MetricsLog(path, file);
 }
 
@@ -92,9 +74,9 @@ absl::StatusOr<MetricsLog> MetricsLog::Resume(const std::string& path, int64_t s
     COTAN_RETURN_IF_ERROR(old.status());
     COTAN_ASSIGN_OR_RETURN(kept, KeptBytes(old->bytes(), path, step));
   }
-  if (::truncate(path.c_str(), static_cast<off_t>(kept)) != 0) return SystemError(path, errno);
+  if (::truncate(path.c_str(), static_cast<off_t>(kept)) != 0) return WriteError(path, errno);
   std::FILE* const file = std::fopen(path.c_str(), "ae");
-  if (file == nullptr) return SystemError(path, errno);
+  if (file == nullptr) return WriteError(path, errno);
   return MetricsLog(path, file);
 }
 
@@ -106,13 +88,13 @@ absl::Status MetricsLog::Write(int64_t step, absl::Span<const LogField> fields) 
   line += "}\n";
   const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
   if (written && std::fflush(file_.get()) == 0) return absl::OkStatus();
-  return SystemError(path_, errno);
+  return WriteError(path_, errno);
 }
 
 absl::Status MetricsLog::Sync() {
   // Pipes and some file systems do not support fsync().
   if (::fsync(::fileno(file_.get())) == 0 || errno == EINVAL || errno == ENOTSUP) return absl::OkStatus();
-  return SystemError(path_, errno);
+  return WriteError(path_, errno);
 }
 
 }  // namespace cotan::training

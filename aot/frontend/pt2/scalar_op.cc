@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "aot/capture/number.h"
+#include "base/rounding.h"
 
 namespace cotan::aot::pt2 {
 namespace {
@@ -33,8 +34,7 @@ int64_t FloorDivide(int64_t a, int64_t b) {
     if (a == std::numeric_limits<int64_t>::min()) TooLarge();
     return -a;
   }
-  const int64_t quotient = a / b;
-  return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+  return FloorDiv(a, b);
 }
 
 // Calls `function` with both operands as integers if both are integers, otherwise as floating point

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/sim/ptx/decoder.h"
 #include "kernels/cuda/sim/ptx/scalar_type.h"
@@ -86,8 +87,8 @@ class Linker {
     int64_t shared = module_.module_shared_bytes, frame = 0;
     for (const int index : order_) {
       const Function& function = module_.functions[index];
-      shared = AlignUp(shared, 128);
-      frame = AlignUp(frame, 128);
+      shared = RoundUp(shared, 128);
+      frame = RoundUp(frame, 128);
       layouts_[index] = {.module = &module_,
                          .symbols = &symbols_,
                          .is_entry = function.is_entry,
@@ -96,7 +97,7 @@ class Linker {
       shared += function.static_shared_bytes;
       frame += function.frame_bytes;
     }
-    program.static_shared_bytes = AlignUp(shared, 16);
+    program.static_shared_bytes = RoundUp(shared, 16);
     program.frame_bytes = frame;
     for (auto& [index, layout] : layouts_) layout.dynamic_shared = program.static_shared_bytes;
   }

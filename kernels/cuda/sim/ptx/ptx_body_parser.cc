@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/sim/ptx/ptx_lexer.h"
 #include "kernels/cuda/sim/ptx/scalar_type.h"
@@ -149,7 +150,7 @@ class BodyParser {
     COTAN_ASSIGN_OR_RETURN(const Declaration declaration, cursor_.ParseDeclaration());
     if (declaration.unsized) return cursor_.Error("an array without a size in a body");
     int64_t& bytes = shared ? function_.static_shared_bytes : function_.frame_bytes;
-    bytes = AlignUp(bytes, declaration.alignment);
+    bytes = RoundUp(bytes, declaration.alignment);
     Declare(declaration.name,
             {.kind = shared ? OperandKind::kSharedSymbol : OperandKind::kLocalSymbol, .index = 1, .value = bytes});
     bytes += declaration.size;

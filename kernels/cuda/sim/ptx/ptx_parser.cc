@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/rounding.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/sim/ptx/ptx_body_parser.h"
 #include "kernels/cuda/sim/ptx/ptx_lexer.h"
@@ -74,7 +75,7 @@ class ModuleParser {
     if (declaration.unsized) {
       symbols_[declaration.name] = {.kind = OperandKind::kDynamicShared};
     } else {
-      module_.module_shared_bytes = AlignUp(module_.module_shared_bytes, declaration.alignment);
+      module_.module_shared_bytes = RoundUp(module_.module_shared_bytes, declaration.alignment);
       symbols_[declaration.name] = {.kind = OperandKind::kSharedSymbol, .value = module_.module_shared_bytes};
       module_.module_shared_bytes += declaration.size;
     }
@@ -144,7 +145,7 @@ class ModuleParser {
         symbols[declaration.name] = {.kind = OperandKind::kRegister, .index = parameter.index};
       } else {
         int64_t& bytes = function.is_entry ? function.parameter_bytes : function.frame_bytes;
-        bytes = AlignUp(bytes, declaration.alignment);
+        bytes = RoundUp(bytes, declaration.alignment);
         parameter.offset = bytes;
         bytes += declaration.size;
         symbols[declaration.name] = {.kind = function.is_entry ? OperandKind::kParamSymbol : OperandKind::kLocalSymbol,

@@ -37,9 +37,6 @@ inline int64_t SignExtend(uint64_t value, int bits) {
   return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
 }
 
-// Rounds `value` up to a multiple of `alignment`.
-inline int64_t AlignUp(int64_t value, int64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
-
 }  // namespace cotan::cuda::ptx
 
 #endif  // COTAN_KERNELS_CUDA_SIM_PTX_SCALAR_TYPE_H_
