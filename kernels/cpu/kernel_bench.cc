@@ -183,7 +183,7 @@ void AddConvolution(const std::string& name, int64_t batch, int64_t in, int64_t 
   cases.push_back({name + "/forward", forward, {x, w}, {y}, flops});
   cases.push_back({name + "/grad_input", grad_input, {y, w}, {x}, flops});
   cases.push_back({name + "/grad_weight", grad_weight, {y, x}, {w}, flops});
-  if ((kernel != 1 && kernel != 3) || (kernel == 3 && stride != 1) || groups != 1 || in < 16) return;
+  if (groups != 1) return;
   const auto half = [](const HostTensor& tensor) { return Tensor(tensor.layout(), DType::kBFloat16); };
   cases.push_back({name + "/forward/bf16", forward, {half(x), half(w)}, {half(y)}, flops});
   cases.push_back({name + "/grad_input/bf16", grad_input, {half(y), half(w)}, {half(x)}, flops});

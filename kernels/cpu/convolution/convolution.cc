@@ -8,18 +8,19 @@
 
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "kernels/cpu/convolution/amx_weight_gradient.h"
 #include "kernels/cpu/convolution/convolution_problem.h"
 #include "kernels/cpu/convolution/depthwise.h"
 #include "kernels/cpu/convolution/few_channels.h"
 #include "kernels/cpu/convolution/onednn_blocklist.h"
 #include "kernels/cpu/convolution/pointwise.h"
 #include "kernels/cpu/convolution/strided_gradient.h"
+#include "kernels/cpu/convolution/sum.h"
 #include "kernels/cpu/convolution/winograd.h"
 #include "kernels/cpu/copy/copy.h"
 #include "kernels/cpu/copy/nested_layout.h"
 #include "kernels/cpu/half_precision/half_precision.h"
 #include "kernels/cpu/onednn/primitive.h"
-#include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/parallel_kernel.h"
 #include "kernels/cpu/threading/pipeline.h"
@@ -187,32 +188,6 @@ absl::StatusOr<Plan> MakePartPlan(const Problem& problem, const Plan& whole, int
   return MakePlan(part, layouts);
 }
 
-// Sums n arrays in order: the first operand, plus the second, and so on.
-class SumKernel final : public Kernel {
- public:
-  SumKernel(size_t terms, int64_t count, int threads) : terms_(terms), count_(count), threads_(threads) {}
-
-  absl::Status Run(const KernelArgs& args) override {
-    auto* sum = static_cast<float*>(args.outputs[0]);
-    ParallelFor(threads_, count_, kElementsPerChunk, [&](int64_t begin, int64_t end) {
-      std::copy_n(static_cast<const float*>(args.inputs[0]) + begin, end - begin, sum + begin);
-      for (size_t i = 1; i < terms_; ++i) {
-        Add(static_cast<const float*>(args.inputs[i]) + begin, sum + begin, end - begin);
-      }
-    });
-    return absl::OkStatus();
-  }
-
- private:
-  COTAN_SIMD_VERSIONS static void Add(const float* __restrict from, float* __restrict to, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) to[i] += from[i];
-  }
-
-  size_t terms_;
-  int64_t count_;
-  int threads_;
-};
-
 // AMX multiplies pairs of bf16 at eight times the rate of f32 or more, which outweighs Winograd's fewer products.
 bool HasWinograd(const Problem& problem) {
   return IsWinogradWorthwhile(problem) && (problem.dtype == DType::kFloat32 || !onednn::HasAmx());
@@ -225,6 +200,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOwn(const Problem& problem, int thre
   if (kernel == nullptr) kernel = MakeFewChannelsDataGradient(problem, threads);
   if (kernel != nullptr) return kernel;
   COTAN_ASSIGN_OR_RETURN(kernel, MakePointwise(problem, threads));
+  if (kernel == nullptr) kernel = MakeAmxWeightGradient(problem, threads);
   return kernel != nullptr ? std::move(kernel) : MakeStridedGradient(problem, threads);
 }
 
@@ -416,8 +392,7 @@ class Builder {
     const Slot sum = partial[0];
     pipeline_->Add(std::move(team), {source, destination}, partial);
     if (parts > 1) {
-      pipeline_->Add(std::make_unique<SumKernel>(partial.size(), weight_bytes / sizeof(float), threads_), partial,
-                     {sum});
+      pipeline_->Add(MakeSum(partial.size(), weight_bytes / sizeof(float), threads_), partial, {sum});
     }
     COTAN_ASSIGN_OR_RETURN(const MemoryLayout user,
                            Memory(problem_.dtype, Grouped(problem_.weights.layout, problem_.groups)));
@@ -472,12 +447,18 @@ class Builder {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
+// Returns true if oneDNN's convolution with AMX takes longer than one in f32: a gradient of data with few channels and
+// strides, up to a hundred times as long.
+bool IsSlowWithAmx(const Problem& problem) {
+  return onednn::HasAmx() && !AllAre(problem.stride, 1) && HasFewChannelsDataGradient(problem);
+}
+
 // Returns true if the op must be computed in f32: oneDNN and Winograd's algorithm add a bias to the forward product
 // only, and MakeBiasKernel() supports f32 and f64 only.
 bool NeedsWidening(const Problem& problem) {
   if (problem.dtype == DType::kFloat32) return false;
   const bool adds_bias = problem.bias && (problem.IsSumEmpty() || problem.product != Product::kForward);
-  return adds_bias || !(onednn::HasFast(problem.dtype) || HasWinograd(problem));
+  return adds_bias || !(onednn::HasFast(problem.dtype) || HasWinograd(problem)) || IsSlowWithAmx(problem);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProblem(const KernelRequest& request) {

@@ -319,6 +319,34 @@ TEST(ConvolutionTest, StridedKernels) {
   }
 }
 
+// Gradients of weights of bf16: rows with and without a step of pixels for themselves, images that are joined or in
+// groups, all remainders by strides, strides larger than kernels, and taps that meet no pixel.
+TEST(ConvolutionTest, BFloat16WithManyChannels) {
+  const ConvolutionGeometry geometries[] = {
+      {{2, 32, 20, 18}, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
+      {{3, 33, 9, 10}, 50, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
+      {{2, 70, 12, 13}, 17, {3, 2}, {2, 3}, {1, 2}, {2, 1}, false},
+      {{9, 17, 2, 3}, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
+      {{5, 20, 1, 1}, 33, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
+      {{2, 40, 30}, 24, {7}, {4}, {1}, {3}, false},
+      {{2, 24, 4, 6, 5}, 34, {2, 3, 1}, {1, 2, 1}, {1, 1, 1}, {0, 1, 0}, false},
+      {{2, 18, 11, 12}, 20, {2, 2}, {3, 4}, {1, 1}, {0, 0}, false},
+      {{2, 16, 12, 13}, 18, {2, 3}, {1, 1}, {12, 3}, {12, 2}, false},
+      {{1, 16, 9, 9}, 16, {5, 5}, {1, 1}, {1, 1}, {2, 2}, false},
+      {{24, 32, 17, 16}, 36, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
+      {{2, 48, 10, 12}, 20, {4, 4}, {2, 2}, {1, 1}, {1, 1}, true},
+      {{3, 17, 9, 8}, 32, {3, 2}, {2, 3}, {1, 2}, {0, 1}, true},
+      {{2, 3, 40, 38}, 40, {7, 7}, {2, 2}, {1, 1}, {3, 3}, false},
+      {{5, 3, 12, 13}, 33, {3, 3}, {1, 1}, {1, 2}, {1, 2}, false},
+      {{2, 3, 32, 48}, 70, {16, 16}, {16, 16}, {1, 1}, {0, 0}, false},
+      {{1, 5, 20, 21}, 18, {4, 11}, {3, 4}, {1, 1}, {1, 5}, false},
+  };
+  std::mt19937_64 random(TestSeed());
+  for (const ConvolutionGeometry& geometry : geometries) {
+    ExpectConvolution(MakeConvolutionCase(geometry), random, /*has_bias=*/false, DType::kBFloat16);
+  }
+}
+
 // Weights large enough, and pixels few enough, for a matrix product, or channels enough for one that is a gradient.
 TEST(ConvolutionTest, KernelsOfOneElementAndFewPixels) {
   const ConvolutionGeometry geometries[] = {

@@ -214,15 +214,20 @@ class FewChannelsDataGradient final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeFewChannelsDataGradient(const ConvolutionProblem& problem, int threads) {
+bool HasFewChannelsDataGradient(const ConvolutionProblem& problem) {
   const DimVector& weights = problem.weights.layout.sizes;
-  if (problem.product != ConvolutionProduct::kBackwardData || problem.dtype != DType::kFloat32) return nullptr;
-  if (problem.groups != 1 || problem.stride.size() > 2 || problem.dilation.back() != 0) return nullptr;
-  if (weights[1] > kMaxChannels || weights[0] < kMinDepth) return nullptr;
+  if (problem.product != ConvolutionProduct::kBackwardData || problem.groups != 1) return false;
+  if (problem.stride.size() > 2 || problem.dilation.back() != 0) return false;
+  if (weights[1] > kMaxChannels || weights[0] < kMinDepth) return false;
+  const int64_t taps = NumElements(absl::MakeConstSpan(weights).subspan(2));
+  return taps > 1 && taps * weights[1] <= kMaxProducts;
+}
+
+std::unique_ptr<Kernel> MakeFewChannelsDataGradient(const ConvolutionProblem& problem, int threads) {
+  if (problem.dtype != DType::kFloat32 || !HasFewChannelsDataGradient(problem)) return nullptr;
+  const DimVector& weights = problem.weights.layout.sizes;
   const Axis columns = ConvolutionAxisOf(problem, problem.stride.size() - 1);
   const Axis rows = problem.stride.size() == 2 ? ConvolutionAxisOf(problem, 0) : Axis{};
-  const int64_t taps = rows.kernel * columns.kernel;
-  if (taps == 1 || taps * weights[1] > kMaxProducts) return nullptr;
   return std::make_unique<FewChannelsDataGradient>(problem.source.layout.sizes[0], weights[1], weights[0], rows,
                                                    columns, threads);
 }

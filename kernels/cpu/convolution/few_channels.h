@@ -23,6 +23,9 @@ namespace cotan::cpu {
 // Results are bitwise equal for any thread count: the terms of an element are added in the order of the destination.
 std::unique_ptr<Kernel> MakeFewChannelsDataGradient(const ConvolutionProblem& problem, int threads);
 
+// Returns true if `problem` would qualify in f32.
+bool HasFewChannelsDataGradient(const ConvolutionProblem& problem);
+
 }  // namespace cotan::cpu
 
 #endif  // COTAN_KERNELS_CPU_CONVOLUTION_FEW_CHANNELS_H_

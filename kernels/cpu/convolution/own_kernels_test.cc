@@ -2,6 +2,7 @@
 
 // Which problems the kernels of this project take; ConvolutionTest compares their results.
 #include "gtest/gtest.h"
+#include "kernels/cpu/convolution/amx_weight_gradient.h"
 #include "kernels/cpu/convolution/depthwise.h"
 #include "kernels/cpu/convolution/few_channels.h"
 #include "kernels/cpu/convolution/pointwise.h"
@@ -114,6 +115,26 @@ TEST(OwnKernelsTest, FewChannelsTakesGradientsOfData) {
   EXPECT_NE(MakeFewChannelsDataGradient(dilated, 1), nullptr);
   dilated.dilation = {0, 1};
   EXPECT_EQ(MakeFewChannelsDataGradient(dilated, 1), nullptr);
+}
+
+TEST(OwnKernelsTest, AmxTakesGradientsOfWeightsThatFillTiles) {
+  const auto takes = [](ConvolutionProduct product, int64_t in, int64_t kernel, int64_t groups, DType dtype) {
+    ConvolutionProblem p = Problem(product, 2, in, 9, 16, kernel, groups);
+    p.dtype = dtype;
+    return MakeAmxWeightGradient(p, 1) != nullptr;
+  };
+  const auto weights = ConvolutionProduct::kBackwardWeights;
+  const bool has_amx = amx::IsAvailable();
+  EXPECT_EQ(takes(weights, 16, 3, 1, DType::kBFloat16), has_amx);
+  EXPECT_EQ(takes(weights, 6, 1, 1, DType::kBFloat16), has_amx);
+  EXPECT_EQ(takes(weights, 3, 3, 1, DType::kBFloat16), has_amx) << "9 columns";
+  EXPECT_FALSE(takes(weights, 1, 7, 1, DType::kBFloat16)) << "7 columns";
+  EXPECT_FALSE(takes(weights, 5, 27, 1, DType::kBFloat16)) << "135 columns of one kernel row";
+  EXPECT_FALSE(takes(weights, 16, 3, 2, DType::kBFloat16)) << "groups";
+  EXPECT_FALSE(takes(weights, 16, 3, 1, DType::kFloat32));
+  EXPECT_FALSE(takes(weights, 16, 3, 1, DType::kFloat16));
+  EXPECT_FALSE(takes(ConvolutionProduct::kForward, 16, 3, 1, DType::kBFloat16));
+  EXPECT_FALSE(takes(ConvolutionProduct::kBackwardData, 16, 3, 1, DType::kBFloat16));
 }
 
 TEST(OwnKernelsTest, StridedGradientTakesGradientsWithEnoughChannelsAndPixels) {

@@ -69,12 +69,14 @@ COTAN_AMX_TARGET void MultiplyBlock(const Block& block) {
   const uint16_t* b = block.b;
   const int64_t a_row = block.a_row;
   const int64_t a_lower = block.a_lower;
+  const int64_t b_row = block.b_row;
+  const int64_t b_right = block.b_right;
   for (int64_t step = 0; step < block.steps; ++step, a += block.a_step, b += kStepElements) {
-    _tile_loadd(6, b, 64);
+    _tile_loadd(6, b, b_row);
     _tile_loadd(4, a, a_row);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kHasSecond) {
-      _tile_loadd(7, b + kTileElements, 64);
+      _tile_loadd(7, b + b_right, b_row);
       _tile_dpbf16ps(1, 4, 7);
     }
     if constexpr (kHasLower) {
@@ -117,6 +119,85 @@ COTAN_AMX_TARGET void PackTile(const Lines& from, int64_t lines, int64_t depths,
   if ((from.depth == 1) == pairs_are_rows) Transpose16x16(r);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) _mm512_store_ps(to + i * kDepth, __m512(r[i]));
+}
+
+constexpr __mmask8 kAll8 = 0xff;
+constexpr __mmask16 kAll16 = 0xffff;
+constexpr __mmask32 kAll32 = 0xffffffffU;
+
+// Loads the elements of `mask`, in the order in which FirstPairs() and LastPairs() take them.
+COTAN_AMX_TARGET inline __m512i LoadForPairs(const uint16_t* from, __mmask32 mask) {
+  const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+  return _mm512_maskz_permutexvar_epi64(kAll8, order, _mm512_maskz_loadu_epi16(mask, from));
+}
+
+// Returns the pairs of elements 0 to 15, or 16 to 31, of two vectors.
+COTAN_AMX_TARGET inline __m512i FirstPairs(__m512i low, __m512i high) {
+  return _mm512_maskz_unpacklo_epi16(kAll32, low, high);
+}
+COTAN_AMX_TARGET inline __m512i LastPairs(__m512i low, __m512i high) {
+  return _mm512_maskz_unpackhi_epi16(kAll32, low, high);
+}
+
+// Packs a tile of PackRowsOf().
+template <bool kIsSecond>
+COTAN_AMX_TARGET void PackRowTile(const ScatteredLines& from, __mmask32 mask, uint16_t* to) {
+  Float16Lanes r[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    const __m512i low = LoadForPairs(from.terms[2 * i] + from.first, mask);
+    const __m512i high = LoadForPairs(from.terms[2 * i + 1] + from.first, mask);
+    r[i] = Float16Lanes(_mm512_castsi512_ps(kIsSecond ? LastPairs(low, high) : FirstPairs(low, high)));
+  }
+  Transpose16x16(r);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) _mm512_store_ps(to + i * kDepth, __m512(r[i]));
+}
+
+template <bool kHasOdd>
+COTAN_AMX_TARGET void PackColumnPairs(const ScatteredLines& from, int64_t pairs, __mmask32 mask, uint16_t* even,
+                                      uint16_t* odd) {
+  __m512i next = _mm512_setzero_si512();
+  if constexpr (kHasOdd) next = LoadForPairs(from.terms[0] + from.first, mask);
+  for (int64_t i = 0; i < pairs; ++i, even += 2 * kDepth) {
+    const __m512i first = kHasOdd ? next : LoadForPairs(from.terms[2 * i] + from.first, mask);
+    const __m512i second = LoadForPairs(from.terms[2 * i + 1] + from.first, mask);
+    _mm512_store_si512(even, FirstPairs(first, second));
+    _mm512_store_si512(even + kDepth, LastPairs(first, second));
+    if constexpr (kHasOdd) {
+      next = LoadForPairs(from.terms[2 * i + 2] + from.first, mask);
+      _mm512_store_si512(odd, FirstPairs(second, next));
+      _mm512_store_si512(odd + kDepth, LastPairs(second, next));
+      odd += 2 * kDepth;
+    }
+  }
+}
+
+// Does what RoundTransposed() says.
+COTAN_AMX_TARGET void RoundColumns(const float* from, int64_t from_row, int64_t rows, int64_t columns, uint16_t* to,
+                                   int64_t to_row) {
+  Float16Lanes r[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    r[i] = Float16Lanes(i < rows ? _mm512_loadu_ps(from + i * from_row) : _mm512_setzero_ps());
+  }
+  Transpose16x16(r);
+  const auto mask = static_cast<__mmask16>(MaskOf(rows));
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    if (i < columns) _mm256_mask_storeu_epi16(to + i * to_row, mask, (__m256i)_mm512_cvtneps_pbh(__m512(r[i])));
+  }
+}
+
+// Does what RoundStrided() says.
+COTAN_AMX_TARGET void RoundApart(const float* from, int64_t stride, int64_t count, uint16_t* to) {
+  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i index = _mm512_maskz_mullo_epi32(kAll16, lanes, _mm512_set1_epi32(static_cast<int>(stride)));
+  for (int64_t i = 0; i < count; i += kLines) {
+    const auto mask = static_cast<__mmask16>(MaskOf(std::min(count - i, kLines)));
+    const __m512 sums = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, index, from + i * stride, 4);
+    _mm256_mask_storeu_epi16(to + i, mask, (__m256i)_mm512_cvtneps_pbh(sums));
+  }
 }
 
 // Rounds a row of RoundRows().
@@ -198,6 +279,26 @@ void PackLines(const Lines& from, int64_t lines, int64_t depths, bool pairs_are_
   }
 }
 
+void PackRowsOf(const ScatteredLines& from, int64_t lines, uint16_t* to) {
+  const __mmask32 mask = MaskOf(lines);
+  PackRowTile<false>(from, mask, to);
+  if (lines > kLines) PackRowTile<true>(from, mask, to + kTileElements);
+}
+
+void PackColumnsOf(const ScatteredLines& from, int64_t pairs, int64_t columns, uint16_t* even, uint16_t* odd) {
+  const __mmask32 mask = MaskOf(columns);
+  odd != nullptr ? PackColumnPairs<true>(from, pairs, mask, even, odd)
+                 : PackColumnPairs<false>(from, pairs, mask, even, odd);
+}
+
+void RoundTransposed(const float* from, int64_t from_row, int64_t rows, int64_t columns, uint16_t* to, int64_t to_row) {
+  RoundColumns(from, from_row, rows, columns, to, to_row);
+}
+
+void RoundStrided(const float* from, int64_t stride, int64_t count, uint16_t* to) {
+  RoundApart(from, stride, count, to);
+}
+
 void StoreBlock(const float* sums, int64_t rows, int64_t columns, const uint16_t* bias, bool adds, uint16_t* c,
                 int64_t c_row) {
   StoreRows(sums, rows, columns, bias, adds, c, c_row);
@@ -220,6 +321,16 @@ void Multiply(const Block& /*block*/, int64_t /*rows*/, int64_t /*columns*/) {}
 
 void PackLines(const Lines& /*from*/, int64_t /*lines*/, int64_t /*depths*/, bool /*pairs_are_rows*/,
                uint16_t* /*to*/) {}
+
+void PackRowsOf(const ScatteredLines& /*from*/, int64_t /*lines*/, uint16_t* /*to*/) {}
+
+void PackColumnsOf(const ScatteredLines& /*from*/, int64_t /*pairs*/, int64_t /*columns*/, uint16_t* /*even*/,
+                   uint16_t* /*odd*/) {}
+
+void RoundTransposed(const float* /*from*/, int64_t /*from_row*/, int64_t /*rows*/, int64_t /*columns*/,
+                     uint16_t* /*to*/, int64_t /*to_row*/) {}
+
+void RoundStrided(const float* /*from*/, int64_t /*stride*/, int64_t /*count*/, uint16_t* /*to*/) {}
 
 void StoreBlock(const float* /*sums*/, int64_t /*rows*/, int64_t /*columns*/, const uint16_t* /*bias*/, bool /*adds*/,
                 uint16_t* /*c*/, int64_t /*c_row*/) {}

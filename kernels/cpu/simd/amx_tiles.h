@@ -56,15 +56,17 @@ class Registers {
 
 // A block of the result and its operands.
 struct Block {
-  const uint16_t* a = nullptr;  // its rows
-  int64_t a_row = 0;            // bytes from row to row of a tile
-  int64_t a_lower = 0;          // elements from the first 16 rows to the others
-  int64_t a_step = 0;           // elements from 32 k to the next
-  const uint16_t* b = nullptr;  // packed columns: [steps, 2, tile]
-  int64_t steps = 0;            // of 32 k
-  bool continues = false;       // from the sums, which are zeros otherwise
-  float* sums = nullptr;        // 32 rows of 32
-  int64_t sums_row = kBlock;    // elements from row to row
+  const uint16_t* a = nullptr;      // its rows
+  int64_t a_row = 0;                // bytes from row to row of a tile
+  int64_t a_lower = 0;              // elements from the first 16 rows to the others
+  int64_t a_step = 0;               // elements from 32 k to the next
+  const uint16_t* b = nullptr;      // packed columns, `kStepElements` for each step
+  int64_t b_row = 64;               // bytes from pair to pair of k
+  int64_t b_right = kTileElements;  // elements from the first 16 columns to the others
+  int64_t steps = 0;                // of 32 k
+  bool continues = false;           // from the sums, which are zeros otherwise
+  float* sums = nullptr;            // 32 rows of 32
+  int64_t sums_row = kBlock;        // elements from row to row
 };
 
 // Returns the block without `sums` whose rows PackLines() packed.
@@ -86,6 +88,21 @@ struct Lines {
 // k, if `pairs_are_rows`, those of a right one.
 void PackLines(const Lines& from, int64_t lines, int64_t depths, bool pairs_are_rows, uint16_t* to);
 
+// Lines whose k are anywhere in memory: that of line i is at terms[k] + first + i.
+struct ScatteredLines {
+  const uint16_t* const* terms = nullptr;
+  int64_t first = 0;
+};
+
+// Packs a step of at most 32 lines as rows of a left matrix, [2, tile], with zeros for the lines that are missing in a
+// tile. `from` has 32 k. A second tile without lines is not written.
+void PackRowsOf(const ScatteredLines& from, int64_t lines, uint16_t* to);
+
+// Packs at most 32 columns of a right matrix, [pairs, 2, 16 pairs of elements], with zeros for the columns that are
+// missing. Pairs begin at each even k in `even`, and at each odd k in `odd`, unless it is null, for which `from` has
+// one k more.
+void PackColumnsOf(const ScatteredLines& from, int64_t pairs, int64_t columns, uint16_t* even, uint16_t* odd);
+
 // Rounds `rows` rows of `columns` sums of a block, [32, 32], each plus a row of `bias` unless it is null, plus what is
 // in `c` if `adds`, to the nearest bf16, ties to even.
 void StoreBlock(const float* sums, int64_t rows, int64_t columns, const uint16_t* bias, bool adds, uint16_t* c,
@@ -95,6 +112,13 @@ void StoreBlock(const float* sums, int64_t rows, int64_t columns, const uint16_t
 // elements, a multiple of 32.
 void RoundRows(const float* from, int64_t from_row, int64_t rows, int64_t columns, int64_t width, uint16_t* to,
                int64_t to_row);
+
+// Rounds `rows` rows, at most 16, of 16 sums to the nearest bf16, ties to even, and stores the first `columns` columns
+// as rows.
+void RoundTransposed(const float* from, int64_t from_row, int64_t rows, int64_t columns, uint16_t* to, int64_t to_row);
+
+// Rounds `count` sums, `stride` apart, to the nearest bf16, ties to even. None behind the last one is read.
+void RoundStrided(const float* from, int64_t stride, int64_t count, uint16_t* to);
 
 }  // namespace cotan::cpu::amx
 
