@@ -38,8 +38,8 @@ constexpr int64_t kMinColumns = 8;
 constexpr int64_t kMaxColumns = 128;
 constexpr double kRate = 8;  // of AMX, relative to what ThreadsWorthwhile() expects
 
-// Small weights have sums for each of some parts of the batch, and a thread packs the images of a part for itself.
-// Others have sums for the batch, whose blocks are divided among threads, which pack the images together. Which of both
+// Small weights have sums for each of some parts of the batch, and a thread packs the pixels of a part for itself.
+// Others have sums for the batch, whose blocks are divided among threads, which pack the pixels together. Which of both
 // depends on the problem only.
 class AmxWeightGradient final : public Kernel {
  public:
@@ -53,7 +53,6 @@ class AmxWeightGradient final : public Kernel {
         column_blocks_(CeilDiv(columns_, kBlock)),
         out_blocks_(CeilDiv(out_, kBlock)),
         parities_(g_.has_odd_shifts ? 2 : 1),
-        joins_images_(g_.image_places < RoundUp(g_.used_places, kDepth)),
         threads_(ThreadsWorthwhile(threads, p.Flops() / kRate)),
         config_(amx::ConfigOf(kBlock)),
         last_config_(amx::ConfigOf(out_ - (out_blocks_ - 1) * kBlock)),
@@ -61,19 +60,15 @@ class AmxWeightGradient final : public Kernel {
     for (int64_t t = 0; t < taps_; ++t) order_.push_back(t);
     std::sort(order_.begin(), order_.end(), [&](int64_t a, int64_t b) { return PlaneOf(a) < PlaneOf(b); });
     const int64_t blocks = column_blocks_ * out_blocks_;
-    const int64_t block_bytes = blocks * taps_ * kSumsBytes;
-    parts_ = std::min(images_, kMaxParts);
-    if (parts_ * block_bytes > std::min(kPackedBytes, PackedBytes(images_) / 2)) parts_ = 1;
+    const int64_t sums_bytes = blocks * taps_ * kSumsBytes;
+    Divide(sums_bytes);
     tap_parts_ = threads_ == 1 ? 1 : std::min(taps_, CeilDiv(2 * threads_, blocks));
     part_taps_ = CeilDiv(taps_, tap_parts_);
     tap_parts_ = CeilDiv(taps_, part_taps_);
     items_ = blocks * tap_parts_;
-    group_images_ = CeilDiv(images_, parts_);
-    const int64_t most = std::max(kPackedBytes, parts_ == 1 ? block_bytes : 0);
-    while (group_images_ > 1 && PackedBytes(group_images_) > most) group_images_ = CeilDiv(group_images_, 2);
-    packed_bytes_ = PackedBytes(group_images_);
-    const bool keeps_sums = parts_ > 1 || group_images_ < images_;
-    slots_ = keeps_sums ? parts_ * items_ : threads_;
+    keeps_sums_ = parts_ > 1 || group_strips_ < strips_;
+    slots_ = keeps_sums_ ? parts_ * items_ : threads_;
+    packed_bytes_ = group_strips_ * StripBytes();
     scratch_bytes_ = static_cast<size_t>((parts_ > 1 ? threads_ : 1) * packed_bytes_ + slots_ * SlotFloats() * 4);
   }
 
@@ -100,17 +95,12 @@ class AmxWeightGradient final : public Kernel {
     uint16_t* result;
   };
 
-  // Images that are packed together: strips of one image each, or one strip with all, without steps between them, if
-  // that takes fewer steps.
+  // Strips that are packed together.
   struct Group {
-    const uint16_t* source;
-    const uint16_t* destination;
-    uint16_t* packed_source;       // [strips, blocks of channels, phases, parities, pairs of pixels, kPairElements]
-    uint16_t* packed_destination;  // [strips, blocks of channels, steps, kStepElements]
+    int64_t first;
     int64_t strips;
-    int64_t strip_images;
-    int64_t steps;  // of 32 places of a strip
-    int64_t pairs;  // of places of a strip
+    uint16_t* packed_source;       // [strips, blocks of columns, phases, parities, pairs of pixels, kPairElements]
+    uint16_t* packed_destination;  // [strips, blocks of channels, steps, kStepElements]
   };
 
   // A block of channels of either tensor, and some taps.
@@ -128,13 +118,13 @@ class AmxWeightGradient final : public Kernel {
       amx::Registers tiles;
       char* const packed = operands.packed + worker * packed_bytes_;
       for (int64_t part = begin; part < end; ++part) {
-        const int64_t first = part * images_ / parts_;
-        const int64_t last = (part + 1) * images_ / parts_;
-        for (int64_t image = first; image < last; image += group_images_) {
-          const Group group = GroupOf(operands, image, std::min(group_images_, last - image), packed);
-          Pack(group, 0, PackedParts(group));
+        const int64_t first = part * strips_ / parts_;
+        const int64_t last = (part + 1) * strips_ / parts_;
+        for (int64_t strip = first; strip < last; strip += group_strips_) {
+          const Group group = GroupOf(strip, std::min(group_strips_, last - strip), packed);
+          Pack(operands, group, 0, PackedParts(group));
           for (int64_t item = 0; item < items_; ++item) {
-            AddProducts(group, ItemOf(item), image == first, SumsOf(operands, part * items_ + item), tiles);
+            AddProducts(group, ItemOf(item), strip == first, SumsOf(operands, part * items_ + item), tiles);
           }
         }
       }
@@ -151,20 +141,19 @@ class AmxWeightGradient final : public Kernel {
   }
 
   void RunBlocks(const Operands& operands) const {
-    const bool keeps_sums = group_images_ < images_;
-    for (int64_t image = 0; image < images_; image += group_images_) {
-      const int64_t images = std::min(group_images_, images_ - image);
-      const Group group = GroupOf(operands, image, images, operands.packed);
+    for (int64_t strip = 0; strip < strips_; strip += group_strips_) {
+      const int64_t strips = std::min(group_strips_, strips_ - strip);
+      const Group group = GroupOf(strip, strips, operands.packed);
       const int64_t packed_parts = PackedParts(group);
       ParallelFor(threads_, packed_parts, CeilDiv(packed_parts, int64_t{threads_}),
-                  [&](int64_t begin, int64_t end) { Pack(group, begin, end); });
+                  [&](int64_t begin, int64_t end) { Pack(operands, group, begin, end); });
       ParallelForWorker(threads_, items_, 1, [&](int worker, int64_t begin, int64_t end) {
         amx::Registers tiles;
         for (int64_t i = begin; i < end; ++i) {
           const Item item = ItemOf(i);
-          float* const sums = SumsOf(operands, keeps_sums ? i : worker);
-          AddProducts(group, item, image == 0, sums, tiles);
-          if (image + images == images_) Store(item, sums, operands.result);
+          float* const sums = SumsOf(operands, keeps_sums_ ? i : worker);
+          AddProducts(group, item, strip == 0, sums, tiles);
+          if (strip + strips == strips_) Store(item, sums, operands.result);
         }
       });
     }
@@ -179,35 +168,50 @@ class AmxWeightGradient final : public Kernel {
     return {static_cast<int64_t>(at.phase), at.shift % 2, tap};
   }
 
-  // Returns the steps of 32 places of the destination that `images` images take together.
-  int64_t StepsOf(int64_t images) const { return CeilDiv((images - 1) * g_.image_places + g_.used_places, kDepth); }
-  // Returns the pairs of places of the source that these steps read.
-  int64_t PairsOf(int64_t steps) const { return RoundUp(steps * kDepth + g_.last_shift, kDepth) / 2; }
-
-  // Returns the elements of a strip's block of channels of the packed source.
-  int64_t BlockElements(int64_t pairs) const {
-    return static_cast<int64_t>(g_.phases.size()) * parities_ * pairs * kPairElements;
+  // Divides the pixels into strips, and strips into parts and groups. `sums_bytes`: of the sums of a part.
+  void Divide(int64_t sums_bytes) {
+    const auto steps_of = [&](int64_t images) {
+      return CeilDiv((images - 1) * g_.image_places + g_.used_places, kDepth);
+    };
+    const bool joins_images = g_.image_places < RoundUp(g_.used_places, kDepth);
+    strip_steps_ = steps_of(joins_images ? images_ : 1);
+    const int64_t all_bytes = (joins_images ? 1 : images_) * StripBytes();
+    const int64_t parts = images_ == 1 ? kMaxParts : std::min(images_, kMaxParts);
+    const bool has_parts = parts * sums_bytes <= std::min(kPackedBytes, all_bytes / 2);
+    const int64_t most = has_parts ? kPackedBytes : std::max(kPackedBytes, sums_bytes);
+    if (joins_images) {
+      strip_images_ = has_parts ? CeilDiv(images_, parts) : images_;
+      strip_steps_ = steps_of(strip_images_);
+      while (strip_images_ > 1 && StripBytes() > most) {
+        strip_images_ = CeilDiv(strip_images_, 2);
+        strip_steps_ = steps_of(strip_images_);
+      }
+    } else {
+      while (strip_steps_ > kStepsAtOnce && StripBytes() > most) strip_steps_ = CeilDiv(strip_steps_, 2);
+      image_strips_ = CeilDiv(steps_of(1), strip_steps_);
+    }
+    strips_ = CeilDiv(images_, strip_images_) * image_strips_;
+    parts_ = has_parts ? std::min(strips_, parts) : 1;
+    group_strips_ = std::clamp(most / StripBytes(), int64_t{1}, CeilDiv(strips_, parts_));
   }
 
-  int64_t PackedBytes(int64_t images) const {
-    const int64_t strips = joins_images_ ? 1 : images;
-    const int64_t steps = StepsOf(joins_images_ ? images : 1);
-    return strips * (column_blocks_ * BlockElements(PairsOf(steps)) + out_blocks_ * steps * kStepElements) * 2;
-  }
+  // Returns the pairs of places of the source that the steps of a strip read.
+  int64_t Pairs() const { return RoundUp(strip_steps_ * kDepth + g_.last_shift, kDepth) / 2; }
 
-  Group GroupOf(const Operands& operands, int64_t image, int64_t images, char* packed) const {
-    Group group = {.source = operands.source + image * g_.phases[0][0].stride,
-                   .destination = operands.destination + image * g_.destination[0].stride,
-                   .packed_source = reinterpret_cast<uint16_t*>(packed),
-                   .packed_destination = nullptr,
-                   .strips = joins_images_ ? 1 : images,
-                   .strip_images = joins_images_ ? images : 1,
-                   .steps = 0,
-                   .pairs = 0};
-    group.steps = StepsOf(group.strip_images);
-    group.pairs = PairsOf(group.steps);
-    group.packed_destination = group.packed_source + group.strips * column_blocks_ * BlockElements(group.pairs);
-    return group;
+  // Returns the elements of a strip's block of columns of the packed source, and of channels of the destination.
+  int64_t SourceElements() const {
+    return static_cast<int64_t>(g_.phases.size()) * parities_ * Pairs() * kPairElements;
+  }
+  int64_t DestinationElements() const { return strip_steps_ * kStepElements; }
+
+  int64_t StripBytes() const { return (column_blocks_ * SourceElements() + out_blocks_ * DestinationElements()) * 2; }
+
+  Group GroupOf(int64_t first, int64_t strips, char* packed) const {
+    auto* const source = reinterpret_cast<uint16_t*>(packed);
+    return {.first = first,
+            .strips = strips,
+            .packed_source = source,
+            .packed_destination = source + strips * column_blocks_ * SourceElements()};
   }
 
   Item ItemOf(int64_t item) const {
@@ -222,43 +226,54 @@ class AmxWeightGradient final : public Kernel {
             .columns = std::min(kBlock, columns_ - column_block * kBlock)};
   }
 
-  // Images are packed in parts of 32 places: first those of the destination, then of each phase of the source.
-  int64_t SourceParts(const Group& group) const { return group.pairs * 2 / kDepth; }
-  int64_t StripParts(const Group& group) const {
-    return group.steps + static_cast<int64_t>(g_.phases.size()) * SourceParts(group);
-  }
-  int64_t PackedParts(const Group& group) const { return group.strips * StripParts(group); }
+  // Strips are packed in parts of 32 places: first those of the destination, then of each phase of the source.
+  int64_t SourceParts() const { return Pairs() * 2 / kDepth; }
+  int64_t StripParts() const { return strip_steps_ + static_cast<int64_t>(g_.phases.size()) * SourceParts(); }
+  int64_t PackedParts(const Group& group) const { return group.strips * StripParts(); }
 
-  void Pack(const Group& group, int64_t begin, int64_t end) const {
-    const int64_t strip_parts = StripParts(group);
-    const int64_t source_parts = SourceParts(group);
+  void Pack(const Operands& operands, const Group& group, int64_t begin, int64_t end) const {
+    const int64_t strip_parts = StripParts();
+    const int64_t source_parts = SourceParts();
     for (int64_t i = begin; i < end; ++i) {
       const int64_t strip = i / strip_parts;
       const int64_t part = i % strip_parts;
-      if (part < group.steps) {
-        PackDestination(group, strip, part);
+      if (part < strip_steps_) {
+        PackDestination(operands.destination, group, strip, part);
       } else {
-        PackSource(group, strip, (part - group.steps) / source_parts, (part - group.steps) % source_parts);
+        const int64_t at = part - strip_steps_;
+        PackSource(operands.source, group, strip, at / source_parts, at % source_parts);
       }
     }
   }
 
-  void PackDestination(const Group& group, int64_t strip, int64_t step) const {
+  // Returns the place of part `part` of a strip in its first image.
+  int64_t PlaceOf(const Group& group, int64_t strip, int64_t part) const {
+    return ((group.first + strip) % image_strips_ * strip_steps_ + part) * kDepth;
+  }
+
+  // Cuts `axes` to the images of a strip, and returns the first of them.
+  const uint16_t* ImagesOf(const uint16_t* tensor, const Group& group, int64_t strip, PlaceAxes& axes) const {
+    const int64_t image = (group.first + strip) / image_strips_ * strip_images_;
+    axes[0].size = std::min(strip_images_, images_ - image);
+    return tensor + image * axes[0].stride;
+  }
+
+  void PackDestination(const uint16_t* destination, const Group& group, int64_t strip, int64_t step) const {
     PlaceAxes axes = g_.destination;
-    axes[0].size = group.strip_images;
-    PixelWalk walk(axes, group.destination + strip * axes[0].stride, zeros_.data(), step * kDepth);
+    const uint16_t* const images = ImagesOf(destination, group, strip, axes);
+    PixelWalk walk(axes, images, zeros_.data(), PlaceOf(group, strip, step));
     std::array<const uint16_t*, kDepth> pixels;
     walk.Fill(pixels.data(), pixels.size());
-    uint16_t* to = group.packed_destination + (strip * out_blocks_ * group.steps + step) * kStepElements;
-    for (int64_t channel = 0; channel < out_; channel += kBlock, to += group.steps * kStepElements) {
+    uint16_t* to = group.packed_destination + strip * out_blocks_ * DestinationElements() + step * kStepElements;
+    for (int64_t channel = 0; channel < out_; channel += kBlock, to += DestinationElements()) {
       amx::PackRowsOf({pixels.data(), channel}, out_ - channel, to);
     }
   }
 
-  void PackSource(const Group& group, int64_t strip, int64_t phase, int64_t part) const {
+  void PackSource(const uint16_t* source, const Group& group, int64_t strip, int64_t phase, int64_t part) const {
     PlaceAxes axes = g_.phases[static_cast<size_t>(phase)];
-    axes[0].size = group.strip_images;
-    PixelWalk walk(axes, group.source + strip * axes[0].stride, zeros_.data(), part * kDepth);
+    const uint16_t* const images = ImagesOf(source, group, strip, axes);
+    PixelWalk walk(axes, images, zeros_.data(), PlaceOf(group, strip, part));
     std::array<const uint16_t*, kDepth + 1> pixels;
     std::array<uint16_t, (kDepth + 1) * kMaxColumns> copies;
     if (g_.row_taps > 1) {
@@ -266,9 +281,9 @@ class AmxWeightGradient final : public Kernel {
     } else {
       walk.Fill(pixels.data(), pixels.size());
     }
-    const int64_t plane = group.pairs * kPairElements;
+    const int64_t plane = Pairs() * kPairElements;
     uint16_t* to = SourceOf(group, strip, 0, static_cast<size_t>(phase), 0) + part * kDepth / 2 * kPairElements;
-    for (int64_t column = 0; column < columns_; column += kBlock, to += BlockElements(group.pairs)) {
+    for (int64_t column = 0; column < columns_; column += kBlock, to += SourceElements()) {
       amx::PackColumnsOf({pixels.data(), column}, kDepth / 2, columns_ - column, to,
                          parities_ == 2 ? to + plane : nullptr);
     }
@@ -276,23 +291,22 @@ class AmxWeightGradient final : public Kernel {
 
   uint16_t* SourceOf(const Group& group, int64_t strip, int64_t block, size_t phase, int64_t parity) const {
     const int64_t plane = static_cast<int64_t>(phase) * parities_ + parity;
-    return group.packed_source + (strip * column_blocks_ + block) * BlockElements(group.pairs) +
-           plane * group.pairs * kPairElements;
+    return group.packed_source + (strip * column_blocks_ + block) * SourceElements() + plane * Pairs() * kPairElements;
   }
 
   // Adds the products of a group to the sums of an item, which begin with 0 if the group `is_first`.
   void AddProducts(const Group& group, const Item& item, bool is_first, float* sums, amx::Registers& tiles) const {
     tiles.Use(item.rows < kBlock ? last_config_ : config_);
     for (int64_t strip = 0; strip < group.strips; ++strip) {
-      for (int64_t step = 0; step < group.steps; step += kStepsAtOnce) {
-        const int64_t left = (strip * out_blocks_ + item.out_block) * group.steps + step;
+      for (int64_t step = 0; step < strip_steps_; step += kStepsAtOnce) {
+        const int64_t left = (strip * out_blocks_ + item.out_block) * strip_steps_ + step;
         for (const int64_t t : order_) {
           if (t < item.first_tap || t >= item.first_tap + item.taps) continue;
           const TapPlace& tap = g_.taps[static_cast<size_t>(t)];
           const uint16_t* const source = SourceOf(group, strip, item.column_block, tap.phase, tap.shift % 2);
           amx::Block block = amx::BlockOfPacked(group.packed_destination + left * kStepElements,
                                                 source + (step * kDepth + tap.shift) / 2 * kPairElements,
-                                                std::min(kStepsAtOnce, group.steps - step));
+                                                std::min(kStepsAtOnce, strip_steps_ - step));
           block.b_row = kPairElements * 2;
           block.b_right = kDepth;
           block.continues = !is_first || strip > 0 || step > 0;
@@ -346,19 +360,25 @@ class AmxWeightGradient final : public Kernel {
   const int64_t columns_;  // of the products: channels of the source, or [taps of a kernel's row, channels]
   const int64_t column_blocks_;
   const int64_t out_blocks_;
-  const int64_t parities_;   // 2: the source is packed in pairs from even and from odd places
-  const bool joins_images_;  // a strip has all images of a group, otherwise one
+  const int64_t parities_;  // 2: the source is packed in pairs from even and from odd places
   const int threads_;
   const amx::Config config_;
   const amx::Config last_config_;      // of the last block of output channels
   const std::vector<uint16_t> zeros_;  // a pixel in the padding
   std::vector<int64_t> order_;         // of taps, so that those that read the same plane follow each other
-  int64_t parts_ = 1;                  // of the batch
+  // A strip has some steps of 32 places of one image, or images one after the other, if these take fewer steps together
+  // than each alone. Places behind the last pixel are empty.
+  int64_t strip_images_ = 1;
+  int64_t strip_steps_ = 1;
+  int64_t image_strips_ = 1;  // of an image, or of those that are together
+  int64_t strips_ = 1;
+  int64_t parts_ = 1;  // of the strips
+  int64_t group_strips_ = 1;
+  int64_t packed_bytes_ = 0;  // of a group
   int64_t part_taps_ = 1;
   int64_t tap_parts_ = 1;
   int64_t items_ = 1;
-  int64_t group_images_ = 1;
-  int64_t packed_bytes_ = 0;  // of a group
+  bool keeps_sums_ = false;  // of each item, from group to group
   int64_t slots_ = 1;
 };
 

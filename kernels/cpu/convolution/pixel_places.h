@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Images of both tensors of a convolution in one order of pixels, in which the pixels that a tap of the kernel meets are
-// those of the first tap, some places further. A gradient of weights is then one matrix product for each tap, of the
-// same matrices at different places.
+// Images of both tensors of a convolution in one order of pixels, in which the pixels that a tap of the kernel meets
+// are those of the first tap, some places further. A gradient of weights is then one matrix product for each tap, of
+// the same matrices at different places.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_PIXEL_PLACES_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_PIXEL_PLACES_H_
 
@@ -62,8 +62,8 @@ class PixelWalk {
   // Writes the next `count` pixels.
   void Fill(const uint16_t** pixels, int64_t count);
 
-  // Writes the next `count` windows of `taps` pixels of a row, `dilation` apart: [taps, channels]. Those that are not in
-  // one piece of the tensor are copied to `copies`.
+  // Writes the next `count` windows of `taps` pixels of a row, `dilation` apart: [taps, channels]. Those that are not
+  // in one piece of the tensor are copied to `copies`.
   void FillWindows(int64_t taps, int64_t dilation, const uint16_t** windows, int64_t count, uint16_t* copies);
 
  private:
@@ -74,7 +74,7 @@ class PixelWalk {
   const uint16_t* const tensor_;
   const uint16_t* const zeros_;
   std::array<int64_t, 4> at_;
-  int64_t first_;        // the columns with a pixel: [first_, last_)
+  int64_t first_;  // the columns with a pixel: [first_, last_)
   int64_t last_;
   const uint16_t* row_;  // null: none
 };

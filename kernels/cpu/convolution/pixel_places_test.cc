@@ -105,8 +105,7 @@ TEST(PixelPlacesTest, ATapMeetsThePixelsOfItsShift) {
         const int64_t pixel = SourcePixel(p, position % PixelsOf(p.destination.layout), static_cast<int64_t>(tap));
         const uint16_t* const expected =
             pixel < 0 ? images.zeros.data()
-                      : images.source.data() +
-                            (image * PixelsOf(p.source.layout) + pixel) * p.source.layout.sizes[1];
+                      : images.source.data() + (image * PixelsOf(p.source.layout) + pixel) * p.source.layout.sizes[1];
         ASSERT_EQ(source[place], expected) << "tap " << tap << ", place " << place;
         ++pixels;
       }
