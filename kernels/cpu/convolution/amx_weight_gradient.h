@@ -12,8 +12,8 @@
 namespace cotan::cpu {
 
 // Returns the kernel of the weight gradient `problem`, or null if the problem does not qualify. Those that qualify are
-// bf16 without groups, on processors with AMX, with enough channels to fill tiles. Strides, dilations and paddings are
-// any.
+// bf16 without groups, on processors with AMX, with at least 6 channels of the source, or 8 to 128 elements in a row of
+// the kernel. Strides, dilations and paddings are any.
 //
 // The gradient of each tap is a product of the destination and the source, whose terms are pixels. Both are packed once
 // for all taps, with the padding between rows, so that the pixels of a tap are those of the first one, some places

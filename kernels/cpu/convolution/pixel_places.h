@@ -35,8 +35,8 @@ struct TapPlace {
 };
 
 // The places of a problem. A *phase* has the elements of the source whose indices have the same remainders by the
-// strides. The destination's images are as wide and as high as those of the phases, so that each has places without a
-// pixel: the padding, and as many of the destination.
+// strides. Images of the destination are as wide and as high as those of the phases. Places without a pixel are the
+// source's padding, and as many places of the destination.
 struct PixelPlaces {
   PlaceAxes destination;
   std::vector<PlaceAxes> phases;  // of the source
