@@ -18,9 +18,10 @@ inline float Float8E4m3fnToFloat(uint8_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x80u) << 24;
   const uint32_t magnitude = bits & 0x7fu;
   if (magnitude == 0x7fu) return std::bit_cast<float>(sign | 0x7fc00000u);
-  // As if the exponent had f32's bias, then scaled by 2^120; exact, subnormals included.
-  const float scaled = std::bit_cast<float>(magnitude << 20) * std::bit_cast<float>(0x7b800000u);
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
+  if (magnitude >= 8) return std::bit_cast<float>(sign | ((magnitude << 20) + 0x3c000000u));
+  // A subnormal is a multiple of 2^-9; in f32 it is not subnormal.
+  const float value = static_cast<float>(magnitude) * 0x1p-9f;
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }
 
 inline uint8_t FloatToFloat8E4m3fn(float value) {

@@ -23,9 +23,10 @@ inline float Float16ToFloat(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
-  // As if the exponent had f32's bias, then scaled by 2^112; exact, subnormals included.
-  const float scaled = std::bit_cast<float>(magnitude << 13) * std::bit_cast<float>(0x77800000u);
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
+  if (magnitude >= 0x400u) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
+  // A subnormal is a multiple of 2^-24; in f32 it is not subnormal.
+  const float value = static_cast<float>(magnitude) * 0x1p-24f;
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }
 
 inline uint16_t FloatToFloat16(float value) {

@@ -66,9 +66,9 @@ absl::StatusOr<SessionOptions> MakeOptions(const cotan_session_options* given) {
     return absl::InvalidArgumentError(
         absl::StrCat("options.device is '", read.device, "', but libcotan runs on 'cpu' only"));
   }
-  if (read.reserved != 0) return absl::UnimplementedError("options.reserved is not 0");
   options.threads = read.threads;
   if (read.max_plans != 0) options.max_plans = read.max_plans;
+  options.flush_denormals = read.flush_denormals != 0;
   if (read.on_effect != nullptr) {
     const EffectHandler handler = MakeHandler(read.on_effect, read.on_effect_context);
     options.effects.Set(EffectKind::kPrint, handler).Set(EffectKind::kMetric, handler);

@@ -316,8 +316,8 @@ typedef struct cotan_session_options {
   // If not 0, failed assertions go to `on_effect`, too, whose status decides. If 0, they fail the run with
   // COTAN_INVALID_ARGUMENT.
   int32_t handle_assertions;
-  // 0.
-  int32_t reserved;
+  // If not 0, runs take subnormal (denormal) numbers as zeros, operands and results alike.
+  int32_t flush_denormals;
 } cotan_session_options;
 #define COTAN_SESSION_OPTIONS_INIT \
   { sizeof(cotan_session_options), NULL, 0, 0, NULL, NULL, 0, 0 }
@@ -325,7 +325,7 @@ typedef struct cotan_session_options {
 // Creates a session: states with their initial values, and the memory that runs need. `options` may be NULL.
 // COTAN_INVALID_ARGUMENT: a number is out of range, or `device` is unknown. COTAN_FAILED_PRECONDITION: a print or
 // metric has no handler. COTAN_RESOURCE_EXHAUSTED: not enough memory. COTAN_UNAVAILABLE: the program's file cannot be
-// read.
+// read. COTAN_UNIMPLEMENTED: this processor cannot flush subnormal numbers.
 COTAN_API cotan_status cotan_session_create(const cotan_program* program, const cotan_session_options* options,
                                             cotan_session** out);
 // Frees the handle; NULL is allowed. Tensors that the session returned stay valid.

@@ -51,6 +51,14 @@ class RuntimeTest(unittest.TestCase):
     self.assertEqual(logits.dtype, np.float32)
     self.assertGreater(np.mean(logits.argmax(axis=1) == labels), 0.9)
 
+  def test_subnormal_numbers_are_zeros_if_the_session_flushes_them(self):
+    name = "optimizer.conv1.weight.exp_avg"
+    for flush, count in ((False, 0), (True, 16 * 9)):
+      session = cotan.Session(self.program, threads=1, flush_denormals=flush)
+      session.set_state(name, np.full((16, 1, 3, 3), 1.2e-38, np.float32))
+      session.run("train_step", np.zeros((1, 1, 28, 28), np.float32), np.zeros(1, np.int64))
+      self.assertEqual(np.count_nonzero(session.state(name).view(np.int32) == 0), count)
+
   def test_the_package_does_not_load_torch(self):
     self.assertNotIn("torch", sys.modules)
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/denormal_mode.h"
 #include "base/overlap.h"
 #include "base/status_macros.h"
 #include "serialization/metadata/view_geometry.h"
@@ -177,6 +178,7 @@ absl::Status TensorOps::Run(Kind kind, double value, absl::Span<const Operand> i
   if (scratch_bytes > scratch_.num_elements() || (scratch_bytes != 0 && !scratch_.defined())) {
     COTAN_ASSIGN_OR_RETURN(scratch_, Tensor::Empty(DType::kUInt8, {scratch_bytes}, device_));
   }
+  const ScopedDenormalMode mode(flush_denormals_);
   return kernel->Run({.inputs = addresses.data(), .outputs = &addresses[inputs.size()], .scratch = scratch_.address()});
 }
 

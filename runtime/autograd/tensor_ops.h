@@ -28,8 +28,10 @@ namespace cotan {
 // there is no kernel for the dtypes; ResourceExhausted, Internal: from the device.
 class TensorOps {
  public:
-  explicit TensorOps(const KernelRegistry& kernels, Device& device = HostDevice(), int threads = 1)
-      : kernels_(kernels), device_(device), threads_(threads) {}
+  // `flush_denormals`: SessionOptions::flush_denormals (runtime/session/session.h).
+  explicit TensorOps(const KernelRegistry& kernels, Device& device = HostDevice(), int threads = 1,
+                     bool flush_denormals = false)
+      : kernels_(kernels), device_(device), threads_(threads), flush_denormals_(flush_denormals) {}
 
   Device& device() const { return device_; }
   const KernelRegistry& kernels() const { return kernels_; }
@@ -104,6 +106,7 @@ class TensorOps {
   const KernelRegistry& kernels_;
   Device& device_;
   int threads_;
+  bool flush_denormals_;
   absl::flat_hash_map<Key, std::unique_ptr<Kernel>> prepared_;
   Tensor scratch_;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/denormal_mode.h"
 #include "base/status_macros.h"
 #include "runtime/execution/running_handler.h"
 #include "runtime/tensor/tensor.h"
@@ -49,6 +50,7 @@ class EffectKernel final : public Kernel {
  private:
   absl::Status Handle() {
     const RunningHandler running(handlers_);
+    const ScopedDenormalMode application(false);
     return handler_({kind_, name_, message_, value_});
   }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/denormal_mode.h"
 #include "base/status_macros.h"
 #include "runtime/execution/arguments.h"
 
@@ -197,6 +198,7 @@ absl::Status Executable::SetStridedOutput(int index, const Tensor& result) {
 
 absl::Status Executable::Run() {
   int failed = 0;
+  const ScopedDenormalMode mode(target_.flush_denormals);
   const absl::Status status = bound_.Execute(failed);
   COTAN_RETURN_IF_ERROR(AtStep(status, failed));
   return CopyOutAll();
@@ -204,6 +206,7 @@ absl::Status Executable::Run() {
 
 absl::Status Executable::RunTimed(absl::Span<int64_t> nanoseconds) {
   int failed = 0;
+  const ScopedDenormalMode mode(target_.flush_denormals);
   const absl::Status status = bound_.ExecuteTimed(nanoseconds, failed);
   COTAN_RETURN_IF_ERROR(AtStep(status, failed));
   return CopyOutAll();

@@ -32,6 +32,7 @@ struct ExecutionTarget {
   int threads = 1;
   const EffectHandlers* effects = nullptr;  // null: none
   Communicator* communicator = nullptr;     // null: collectives are refused
+  bool flush_denormals = false;             // steps take subnormal numbers as zeros
 };
 
 // An address that becomes known when the plan is bound: an offset into the memory of a buffer.

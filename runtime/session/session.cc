@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "base/denormal_mode.h"
 #include "base/status_macros.h"
 #include "kernels/api/communicator.h"
 #include "kernels/api/device.h"
@@ -52,6 +53,17 @@ absl::Status CheckCollectives(const Program& program, Communicator* communicator
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckFlushDenormals(const Device& device) {
+  if (device.type() != DeviceType::kCpu) {
+    return absl::InvalidArgumentError(absl::StrCat("SessionOptions.flush_denormals is for the CPU, but the device is ",
+                                                   DeviceTypeName(device.type()),
+                                                   ", which computes with subnormal numbers at full speed"));
+  }
+  if (CanFlushDenormals()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "SessionOptions.flush_denormals: this processor always computes with subnormal numbers");
 }
 
 }  // namespace
@@ -342,10 +354,12 @@ absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, 
   COTAN_RETURN_IF_ERROR(options.effects.Check(*program));
   Device& device = options.device == nullptr ? HostDevice() : *options.device;
   COTAN_RETURN_IF_ERROR(CheckCollectives(*program, options.communicator, device));
+  if (options.flush_denormals) COTAN_RETURN_IF_ERROR(CheckFlushDenormals(device));
   const ExecutionTarget target = {.kernels = options.kernels,
                                   .device = &device,
                                   .threads = StepThreads(options.threads),
-                                  .communicator = options.communicator};
+                                  .communicator = options.communicator,
+                                  .flush_denormals = options.flush_denormals};
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,
                          SessionCore::Create(std::move(program), target, options.max_plans, options.effects));
   return Session(std::make_unique<Impl>(std::move(core)));

@@ -41,6 +41,10 @@ struct SessionOptions {
   // The number of plans cached per method, one for each set of sizes; the least recently used is evicted. At
   // least 1.
   int max_plans = 8;
+  // True: methods take subnormal (denormal) numbers as zeros, operands and results alike, as after
+  // torch.set_flush_denormal(true); for the host. Faster where gradients or momenta vanish (docs/numerics.md). Results
+  // do not depend on the number of threads. Handlers of effects run in the mode of their thread.
+  bool flush_denormals = false;
   // Handlers of the program's prints, metrics and assertions; copied.
   EffectHandlers effects = {};
   // This rank's end of the group that trains one model, for programs with collectives (docs/distributed.md). Outlives
@@ -85,7 +89,9 @@ struct PlanSummary {
 class Session {
  public:
   // Creates a session whose states have their initial values.
-  // InvalidArgument: `program` is null, options.kernels is null, or a number in `options` is out of range.
+  // InvalidArgument: `program` is null, options.kernels is null, a number in `options` is out of range, or
+  // options.flush_denormals is set for another device than the host.
+  // Unimplemented: options.flush_denormals is set, but this processor cannot.
   // FailedPrecondition: a print or metric of the program has no handler; the message names all of them. The program has
   // collectives, and options.communicator is null. Errors of Communicator::CheckProgram().
   // ResourceExhausted: the device has not enough memory. Unavailable: the program's file cannot be read.

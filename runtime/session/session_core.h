@@ -63,7 +63,7 @@ class SessionCore {
         target_(target),
         max_plans_(max_plans),
         states_(std::move(states)),
-        ops_(*target.kernels, *target.device, target.threads),
+        ops_(*target.kernels, *target.device, target.threads, target.flush_denormals),
         variables_(static_cast<size_t>(program_->artifact().states_size())) {
     target_.effects = &effects_;
   }

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/session/session_access.h"
+#include "runtime/testing/limited_device.h"
 #include "runtime/testing/program_builder.h"
 
 namespace cotan {
@@ -399,6 +400,29 @@ TEST(SessionTest, OptionsAreChecked) {
   EXPECT_FALSE(Session::Create(program, {.kernels = &TestKernels(), .threads = -1}).ok());
   EXPECT_FALSE(Session::Create(program, {.kernels = &TestKernels(), .max_plans = 0}).ok());
   EXPECT_GE(Session::Create(program, {.kernels = &TestKernels()}).ok(), true);
+}
+
+TEST(SessionTest, SubnormalMomentaAreZerosIfTheSessionFlushesThem) {
+  for (const bool flush : {false, true}) {
+    Session session = MakeSession(LinearRegression().Load(), {.flush_denormals = flush});
+    ASSERT_TRUE(session.SetState("optimizer.weight.momentum", F32(std::vector<float>(6, 1e-38F), {2, 3})).ok());
+    const Tensor zeros = F32(std::vector<float>(12), {4, 3});
+    ASSERT_TRUE(session.Run("train_step", {zeros, F32(kTarget, {4, 2})}).ok());
+    EXPECT_EQ(Floats(session.State("optimizer.weight.momentum")), std::vector<float>(6, flush ? 0 : 5e-39F));
+  }
+}
+
+class OtherDevice final : public testing::LimitedDevice {
+ public:
+  DeviceType type() const override { return DeviceType::kCuda; }
+};
+
+TEST(SessionTest, OnlyTheHostFlushesSubnormalNumbers) {
+  OtherDevice device;
+  const auto session = Session::Create(LinearRegression().Load(),
+                                       {.kernels = &TestKernels(), .device = &device, .flush_denormals = true});
+  EXPECT_EQ(session.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(session.status().message()), HasSubstr("the device is cuda"));
 }
 
 TEST(SessionTest, ABackendWithoutAKernelIsNamed) {

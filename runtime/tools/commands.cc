@@ -47,9 +47,11 @@ using serialization::Reference;
 
 // The options of each command. `diff` has none, and those of `train` are TrainOptionNames().
 constexpr absl::string_view kInspectOptions[] = {"program", "html", "profile"};
-constexpr absl::string_view kVerifyOptions[] = {"threads", "device"};
-constexpr absl::string_view kBenchOptions[] = {"threads", "steps", "method", "profile", "trace", "timeline", "device"};
-constexpr absl::string_view kRunOptions[] = {"threads", "steps", "method", "checkpoint", "save", "numbers", "device"};
+constexpr absl::string_view kVerifyOptions[] = {"threads", "device", "flush_denormals"};
+constexpr absl::string_view kBenchOptions[] = {"threads", "steps",    "method", "profile",
+                                               "trace",   "timeline", "device", "flush_denormals"};
+constexpr absl::string_view kRunOptions[] = {"threads", "steps",   "method", "checkpoint",
+                                             "save",    "numbers", "device", "flush_denormals"};
 constexpr absl::string_view kAdaptersOptions[] = {"out", "merge", "checkpoint", "threads", "device"};
 constexpr absl::string_view kReduceOptions[] = {"out", "method"};
 
@@ -331,6 +333,7 @@ absl::string_view Usage() {
          "  link      fuses recorded backwards of several artifacts; cotan link --help\n"
          "  pack      decodes a folder of images to a file for train; cotan pack --help\n"
          "bench, run, verify, adapters, train: --device=cpu (the default) or --device=cuda\n"
+         "bench, run, verify, train: --flush_denormals: take subnormal numbers as zeros (SessionOptions)\n"
          "link and pack are the programs cotan-link and cotan-pack, which are beside cotan or in PATH. Other programs\n"
          "cotan-NAME are commands, too.\n";
 }
@@ -358,7 +361,10 @@ absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend ope
   COTAN_ASSIGN_OR_RETURN(const int threads, line.Number("threads", 0, 1));
   const std::string path = line.words()[1];
   COTAN_ASSIGN_OR_RETURN(const Backend backend, open_backend(line.Text("device", "cpu")));
-  SessionOptions options = {.kernels = backend.kernels, .device = backend.device, .threads = threads};
+  SessionOptions options = {.kernels = backend.kernels,
+                            .device = backend.device,
+                            .threads = threads,
+                            .flush_denormals = line.Has("flush_denormals")};
   // Effects print nothing during bench and verify.
   const EffectHandler handler = [&out, is_shown = name == "run"](const EffectEvent& event) {
     if (is_shown) out << EffectText(event) << "\n";

@@ -99,7 +99,8 @@ TEST(CommandsTest, InspectShowsStatesMethodsAndProgram) {
   EXPECT_THAT(RunTool({"inspect", "--program", path}).text, HasSubstr("method @eval(%0: f32[s0,3] \"input\") {"));
 }
 
-TEST(CommandsTest, RunTakesOtherNumbers) {
+// Writes a program that computes x * scale, with a recorded run.
+std::string WriteScaled() {
   ProgramBuilder program;
   testing::MethodBuilder method = program.AddMethod("scaled");
   const uint32_t x = method.Input("x", DType::kFloat32, {"2"});
@@ -113,8 +114,12 @@ TEST(CommandsTest, RunTakesOtherNumbers) {
   Record(program, *Tensor::From<float>({0.5, -1}, {2}), *reference.add_outputs());
   const std::string path = absl::StrCat(::testing::TempDir(), "/scaled.cotan");
   const std::string bytes = program.Bytes();
-  ASSERT_TRUE(WriteFileAtomically(path, {bytes}).ok());
+  EXPECT_TRUE(WriteFileAtomically(path, {bytes}).ok());
+  return path;
+}
 
+TEST(CommandsTest, RunTakesOtherNumbers) {
+  const std::string path = WriteScaled();
   EXPECT_THAT(RunTool({"run", path, "--method=scaled"}).text, HasSubstr("y: f32[2] = [0.5, -1]"));
   EXPECT_THAT(RunTool({"run", path, "--method=scaled", "--numbers=scale=-3"}).text, HasSubstr("= [-3, 6]"));
   EXPECT_THAT(RunTool({"run", path, "--method=scaled", "--numbers=scale=1e3"}).text, HasSubstr("= [1000, -2000]"));
@@ -266,6 +271,19 @@ TEST(CommandsTest, BenchTimesEveryMethodThatCanRunAlone) {
   EXPECT_THAT(outcome.text, Not(HasSubstr("backward")));
 }
 
+TEST(CommandsTest, CommandsThatRunMethodsFlushSubnormalNumbersIfAsked) {
+  const std::string path = WriteScaled();
+  const std::vector<std::string> run = {"run", path, "--method=scaled", "--numbers=scale=1e-39", "--threads=1"};
+  std::vector<std::string> flushed = run;
+  flushed.push_back("--flush_denormals");
+  EXPECT_THAT(RunTool(run).text, HasSubstr("= [1e-39, -2e-39]"));
+  EXPECT_THAT(RunTool(flushed).text, HasSubstr("= [0, -0]"));
+  for (const std::string& command : {"bench", "verify"}) {
+    const Outcome outcome = RunTool({command, path, "--threads=1", "--flush_denormals"});
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status << "\n" << outcome.text;
+  }
+}
+
 TEST(CommandsTest, BenchAsksForRecordedRuns) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/unrecorded.cotan");
   const std::string profile = absl::StrCat(::testing::TempDir(), "/unrecorded.profile");
@@ -368,7 +386,7 @@ TEST(CommandsTest, OptionsOfOtherCommandsAreRefused) {
     return std::string(outcome.status.message());
   };
   EXPECT_EQ(refusal({"verify", "x", "--checkpoint=c"}),
-            "verify: unknown option --checkpoint; there are: --threads, --device");
+            "verify: unknown option --checkpoint; there are: --threads, --device, --flush_denormals");
   EXPECT_THAT(refusal({"--checkpoint=c", "bench", "x"}), HasSubstr("bench: unknown option --checkpoint"));
   EXPECT_THAT(refusal({"run", "x", "--profile=p"}), HasSubstr("run: unknown option --profile"));
   EXPECT_THAT(refusal({"adapters", "x", "--steps=2"}), HasSubstr("adapters: unknown option --steps"));

@@ -36,7 +36,7 @@ constexpr absl::string_view kNames[] = {
     "mean",           "deviation",  "epochs",       "batch",      "seed",       "accumulate", "lr",
     "channels",       "schedule",   "warmup_steps", "clip_norm",  "clip_value", "ema",        "metric",
     "evaluate_every", "early_stop", "min_delta",    "checkpoint", "resume",     "log",        "checkpoint_every",
-    "curve",          "best",       "save",         "threads",    "device",     "help"};
+    "curve",          "best",       "save",         "threads",    "device",     "help",       "flush_denormals"};
 
 absl::Status Invalid(absl::string_view option, absl::string_view value, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("--", option, "=", value, ": ", what));
@@ -280,7 +280,8 @@ absl::string_view TrainUsage() {
          "  --save=FILE           the states at the end (safetensors)\n"
          "  --log=FILE            a line of JSON for each step and evaluation\n"
          "  --curve=FILE          loss and scores as SVG\n"
-         "--device=cpu (the default) or --device=cuda, --threads=N\n";
+         "--device=cpu (the default) or --device=cuda, --threads=N\n"
+         "  --flush_denormals: take subnormal numbers as zeros\n";
 }
 
 absl::StatusOr<TrainOptions> ParseTrainOptions(const CommandLine& line, const Program& program) {

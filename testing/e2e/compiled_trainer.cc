@@ -58,9 +58,8 @@ absl::StatusOr<std::unique_ptr<CompiledTrainer>> CompiledTrainer::Create(const M
                                                                          const CompiledTrainerOptions& options) {
   COTAN_ASSIGN_OR_RETURN(const std::string path, Compile(model, input, label, options));
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path));
-  SessionOptions session_options;
-  session_options.kernels = &CpuKernels();
-  session_options.threads = options.threads;
+  const SessionOptions session_options = {
+      .kernels = &CpuKernels(), .threads = options.threads, .flush_denormals = options.flush_denormals};
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, session_options));
   std::unique_ptr<CompiledTrainer> trainer(new CompiledTrainer(model, std::move(session)));
   if (trainer->session().Rng().ok()) {

@@ -30,6 +30,7 @@ struct CompiledTrainerOptions {
   std::vector<aot::DynamicDim> dynamic_dims = {};
   bool accumulate = false;  // methods accumulate and apply_optimizer instead of train_step
   int threads = 1;
+  bool flush_denormals = false;
   std::optional<aot::MemoryLimit> max_memory = {};
   std::optional<aot::MemoryTarget> memory_target = {};
   bool outline_repeats = true;

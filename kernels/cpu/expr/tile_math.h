@@ -87,9 +87,10 @@ inline uint16_t FloatToBFloat16Bits(float x) {
 inline float Float16BitsToFloat(uint16_t bits) {
   const int32_t magnitude = bits & 0x7fff;
   const int32_t sign = static_cast<int32_t>(static_cast<uint32_t>(bits & 0x8000) << 16);
-  const float scaled = FloatOf(magnitude << 13) * FloatOf(0x77800000);  // * 2^112
-  const int32_t special = 0x7f800000 | ((magnitude & 0x3ff) << 13);
-  return FloatOf(sign | (magnitude >= 0x7c00 ? special : BitsOf(scaled)));
+  // A subnormal is a multiple of 2^-24; no operand is a subnormal f32, which may count as zero (base/denormal_mode.h).
+  const int32_t subnormal = BitsOf(static_cast<float>(magnitude) * 0x1p-24f);
+  const int32_t normal = (magnitude << 13) + (magnitude >= 0x7c00 ? 0x70000000 : 0x38000000);
+  return FloatOf(sign | (magnitude < 0x400 ? subnormal : normal));
 }
 
 inline uint16_t FloatToFloat16Bits(float x) {
@@ -129,8 +130,9 @@ inline float RoundToFloat8E5m2(float x) {
 inline float Float8E4m3fnBitsToFloat(uint8_t bits) {
   const int32_t magnitude = bits & 0x7f;
   const int32_t sign = static_cast<int32_t>(static_cast<uint32_t>(bits & 0x80) << 24);
-  const float scaled = FloatOf(magnitude << 20) * FloatOf(0x7b800000);  // * 2^120
-  return FloatOf(sign | (magnitude == 0x7f ? 0x7fc00000 : BitsOf(scaled)));
+  const int32_t subnormal = BitsOf(static_cast<float>(magnitude) * 0x1p-9f);
+  const int32_t finite = magnitude < 8 ? subnormal : (magnitude << 20) + 0x3c000000;
+  return FloatOf(sign | (magnitude == 0x7f ? 0x7fc00000 : finite));
 }
 
 inline uint8_t FloatToFloat8E4m3fnBits(float x) {

@@ -30,6 +30,7 @@ class PrimitiveKernel final : public Kernel {
     for (const Argument& output : outputs) COTAN_RETURN_IF_ERROR(kernel->AddArgument(engine, output));
     COTAN_ASSIGN_OR_RETURN(const MemoryLayout scratchpad, ChosenMemory(desc, dnnl_query_scratchpad_md));
     kernel->scratch_bytes_ = scratchpad.bytes();
+    kernel->threads_ = DefaultThreads();
     COTAN_RETURN_IF_ERROR(kernel->AddArgument(engine, {DNNL_ARG_SCRATCHPAD, scratchpad}));
     return kernel;
   }
@@ -39,6 +40,7 @@ class PrimitiveKernel final : public Kernel {
     for (size_t i = 0; i < num_inputs_; ++i) COTAN_RETURN_IF_ERROR(SetData(i, args.inputs[i]));
     for (size_t i = num_inputs_; i < operands; ++i) COTAN_RETURN_IF_ERROR(SetData(i, args.outputs[i - num_inputs_]));
     COTAN_RETURN_IF_ERROR(SetData(operands, args.scratch));
+    const ScopedTeamMode team_mode(threads_);
     COTAN_RETURN_IF_DNNL_ERROR(dnnl_primitive_execute(primitive_.get(), stream_.get(),
                                                       static_cast<int>(arguments_.size()), arguments_.data()));
     return absl::OkStatus();
@@ -63,6 +65,7 @@ class PrimitiveKernel final : public Kernel {
   std::vector<Owned<dnnl_memory>> memories_;  // of the inputs, the outputs and the scratchpad
   std::vector<dnnl_exec_arg_t> arguments_;    // in the order of memories_
   size_t num_inputs_ = 0;
+  int threads_ = 1;
 };
 
 // Runs one of two primitives: `team` on a team, or that of `alone_desc` on the calling thread while teams lose time.

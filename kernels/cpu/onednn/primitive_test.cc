@@ -2,10 +2,12 @@
 
 #include "kernels/cpu/onednn/primitive.h"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include "base/denormal_mode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/threading/parallel.h"
@@ -78,6 +80,37 @@ TEST(PrimitiveTest, ReorderRunsWithAndWithoutItsTeam) {
   expect_reordered();
   RunWithoutTeam(expect_reordered);
   expect_reordered();
+}
+
+TEST(PrimitiveTest, ProductOnATeamFlushesSubnormalNumbersIfTheCallerDoes) {
+  constexpr int64_t kSize = 512;
+  constexpr int64_t kDepth = 16;
+  const auto a = StridedMemory(DType::kFloat32, {kSize, kDepth}, {kDepth, 1});
+  const auto b = StridedMemory(DType::kFloat32, {kDepth, kSize}, {kSize, 1});
+  const auto c = StridedMemory(DType::kFloat32, {kSize, kSize}, {kSize, 1});
+  const auto attr = MakeAttr();
+  ASSERT_TRUE(a.ok() && b.ok() && c.ok() && attr.ok());
+  const ScopedThreads threads(2);
+  const auto desc = MakeMatmulDesc(*a, *b, MemoryLayout(), *c, attr->get(), [](absl::string_view) { return true; });
+  ASSERT_TRUE(desc.ok()) << desc.status();
+  const auto kernel = MakePrimitive(desc->get(), {{DNNL_ARG_SRC, *a}, {DNNL_ARG_WEIGHTS, *b}}, {{DNNL_ARG_DST, *c}});
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  std::vector<float> a_values(kSize * kDepth, 0x1p-70F);
+  std::vector<float> b_values(kDepth * kSize, 0x1p-70F);
+  std::vector<char> scratch((*kernel)->scratch_bytes());
+  const auto count_zeros = [&] {
+    std::vector<float> values(kSize * kSize, 1.0F);
+    void* in[] = {a_values.data(), b_values.data()};
+    void* out = values.data();
+    EXPECT_TRUE((*kernel)->Run({in, &out, scratch.data()}).ok());
+    return std::count(values.begin(), values.end(), 0.0F);
+  };
+  EXPECT_EQ(count_zeros(), 0);
+  {
+    const ScopedDenormalMode flush(true);
+    EXPECT_EQ(count_zeros(), kSize * kSize);
+  }
+  EXPECT_EQ(count_zeros(), 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/denormal_mode.h"
 #include "kernels/cpu/threading/team.h"
 #include "kernels/cpu/threading/team_backoff.h"
 #include "kernels/cpu/threading/team_chunks.h"
@@ -87,8 +88,10 @@ void ParallelForWorker(int threads, int64_t count, int64_t grain,
   DivideChunks(chunks, team, caller.members);
   Member* const members = caller.members.data();
   int started = 0;
+  const DenormalMode& mode = CurrentDenormalMode();
   const int64_t begin = Now();
   RunTeam(team, [&](int member, int size) {
+    const ScopedDenormalMode scoped(mode);
     if (member == 0) started = size;
     Member& self = members[member];
     self.done_chunks = 0;
@@ -106,6 +109,20 @@ bool RunsAlone() { return ThisCaller().backoff.IsActive(Now()); }
 int ThreadsWorthwhile(int threads, double flops) {
   if (flops >= kFlopsPerThread * threads) return threads;
   return std::max(1, static_cast<int>(flops / kFlopsPerThread));
+}
+
+ScopedTeamMode::ScopedTeamMode(int threads)
+    : threads_(CurrentDenormalMode().flush && threads > 1 && !InTeam() ? threads : 0) {
+  if (threads_ == 0) return;
+  const DenormalMode& mode = CurrentDenormalMode();
+  RunTeam(threads_, [&](int, int) { SetDenormalMode(mode); });
+}
+
+ScopedTeamMode::~ScopedTeamMode() {
+  if (threads_ == 0) return;
+  RunTeam(threads_, [](int member, int) {
+    if (member != 0) SetDenormalMode({.flush = false});
+  });
 }
 
 }  // namespace cotan::cpu

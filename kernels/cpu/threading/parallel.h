@@ -15,7 +15,8 @@ namespace cotan::cpu {
 // be shorter. Each chunk is one call, so results that depend on chunk boundaries (partial sums) depend on
 // `grain` only, not on the number of threads. Chunks run in any order on at most `threads` threads; adjacent
 // chunks tend to run on the same thread, and a thread that is done takes chunks of others. Returns when all chunks are
-// done. Allocates nothing after the first use of a thread count.
+// done. Allocates nothing after the first use of a thread count. All threads compute in the calling thread's mode of
+// subnormal numbers (base/denormal_mode.h).
 //
 // count >= 0, grain >= 1, threads >= 1. A single chunk, or threads == 1, runs on the calling thread without
 // the pool. Nested calls run serially.
@@ -46,6 +47,23 @@ class ScopedThreads {
 
  private:
   int previous_;
+};
+
+// Returns OpenMP's default thread count of the calling thread; 1 in small binaries.
+int DefaultThreads();
+
+// While the calling thread flushes subnormal numbers (base/denormal_mode.h): lets the `threads` threads of its team
+// flush them, too, and ends that on destruction. For libraries that start teams of their own (oneDNN), of at most
+// `threads`; ParallelFor() needs it not.
+class ScopedTeamMode {
+ public:
+  explicit ScopedTeamMode(int threads);
+  ~ScopedTeamMode();
+  ScopedTeamMode(const ScopedTeamMode&) = delete;
+  ScopedTeamMode& operator=(const ScopedTeamMode&) = delete;
+
+ private:
+  const int threads_;  // 0: nothing is set
 };
 
 }  // namespace cotan::cpu

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/denormal_mode.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/threading/run_without_team.h"
 #include "kernels/cpu/threading/team.h"
@@ -98,6 +99,60 @@ TEST(ParallelForTest, LoopsRunOnTheCallerWhileItsTeamIsSuspended) {
     while (RunsAlone() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     EXPECT_FALSE(RunsAlone()) << "the team is not tried again";
   });
+}
+
+// Returns for how many of kMembers threads of a team the product of two normal numbers is subnormal.
+constexpr int kMembers = 3;
+int CountSubnormal() {
+  volatile float small = 0x1p-126F;
+  volatile float half = 0.5F;
+  std::atomic<int> count = 0;
+  std::atomic<int> arrived = 0;
+  RunTeam(kMembers, [&](int, int) {
+    ++arrived;
+    if (small * half != 0) ++count;
+  });
+  EXPECT_EQ(arrived, kMembers);
+  return count;
+}
+
+TEST(DenormalModeTest, ThreadsOfALoopFlushIfTheCallerDoesAndNoLonger) {
+  volatile float small = 0x1p-126F;
+  volatile float half = 0.5F;
+  // A new thread, whose team is not suspended because of what loops before have lost.
+  std::thread([&] {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(CountSubnormal(), kMembers);
+      const ScopedDenormalMode flush(true);
+      std::atomic<int> flushed = 0;
+      std::atomic<int> arrived = 0;
+      // Each thread waits for the others, so that all take part.
+      ParallelFor(kMembers, kMembers, 1, [&](int64_t, int64_t) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        ++arrived;
+        while (arrived != kMembers && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        if (small * half == 0) ++flushed;
+      });
+      EXPECT_EQ(flushed, kMembers);
+      EXPECT_EQ(CountSubnormal(), kMembers - 1);  // the caller still flushes
+    }
+  }).join();
+}
+
+TEST(ScopedTeamModeTest, TheTeamFlushesIfTheCallerDoesAndNoLonger) {
+  {
+    const ScopedTeamMode without(kMembers);
+    EXPECT_EQ(CountSubnormal(), kMembers);
+  }
+  {
+    const ScopedDenormalMode flush(true);
+    {
+      const ScopedTeamMode team(kMembers);
+      EXPECT_EQ(CountSubnormal(), 0);
+    }
+    EXPECT_EQ(CountSubnormal(), kMembers - 1);
+  }
+  EXPECT_EQ(CountSubnormal(), kMembers);
 }
 
 TEST(ThreadsWorthwhileTest, SmallWorkStaysOnOneThread) {

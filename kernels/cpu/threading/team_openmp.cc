@@ -22,4 +22,6 @@ ScopedThreads::~ScopedThreads() {
   if (omp_get_max_threads() != previous_) omp_set_num_threads(previous_);
 }
 
+int DefaultThreads() { return omp_get_max_threads(); }
+
 }  // namespace cotan::cpu

@@ -27,4 +27,6 @@ void RunTeam(int team, absl::FunctionRef<void(int member, int members)> fn) {
 ScopedThreads::ScopedThreads(int threads) : previous_(threads) {}
 ScopedThreads::~ScopedThreads() = default;
 
+int DefaultThreads() { return 1; }
+
 }  // namespace cotan::cpu

@@ -201,16 +201,19 @@ class Session:
     on_effect: function of (kind, name, message, array), called for prints and metrics of the program; `kind` is
       "print", "metric" or "assert". What it raises ends the run, which then changes nothing.
     handle_assertions: if true, failed assertions go to `on_effect`, too; if false, they end the run.
+    flush_denormals: if true, runs take subnormal (denormal) numbers as zeros, as after torch.set_flush_denormal(True).
   """
 
-  def __init__(self, program, threads=0, max_plans=0, on_effect=None, handle_assertions=False):
+  def __init__(self, program, threads=0, max_plans=0, on_effect=None, handle_assertions=False,
+               flush_denormals=False):
     self._handle = None
     self._program = program
     self._raised = []
     self._callback = lib.EFFECT() if on_effect is None else _effect_handler(on_effect, self._raised)
     options = lib.SessionOptions(threads=lib.integer(threads, 32, "threads"),
                                  max_plans=lib.integer(max_plans, 32, "max_plans"), on_effect=self._callback,
-                                 handle_assertions=int(bool(handle_assertions)))
+                                 handle_assertions=int(bool(handle_assertions)),
+                                 flush_denormals=int(bool(flush_denormals)))
     handle = ctypes.c_void_p()
     lib.session_create(program._handle, ctypes.byref(options), ctypes.byref(handle))
     self._handle = handle

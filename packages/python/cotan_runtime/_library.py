@@ -56,7 +56,7 @@ EFFECT = CFUNCTYPE(c_int32, c_void_p, POINTER(Effect))
 class SessionOptions(_Sized):
   _fields_ = [("struct_size", c_size_t), ("device", c_char_p), ("threads", c_int32), ("max_plans", c_int32),
               ("on_effect", EFFECT), ("on_effect_context", c_void_p), ("handle_assertions", c_int32),
-              ("reserved", c_int32)]
+              ("flush_denormals", c_int32)]
 
 
 class PlanSummary(_Sized):
