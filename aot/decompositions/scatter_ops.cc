@@ -8,6 +8,7 @@
 #include <ATen/ops/amin.h>
 #include <ATen/ops/any.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/bitwise_not.h>
 #include <ATen/ops/broadcast_tensors.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
@@ -15,19 +16,27 @@
 #include <ATen/ops/eq.h>
 #include <ATen/ops/floor_divide.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/gather.h>
 #include <ATen/ops/ge.h>
+#include <ATen/ops/gt.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/le.h>
 #include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_not.h>
 #include <ATen/ops/lt.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/neg.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/prod.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/slice_scatter.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -35,6 +44,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "aot/capture/effects.h"
@@ -45,6 +55,8 @@ namespace {
 
 // Limit for the number of elements of the comparison of all indices with all positions.
 constexpr int64_t kMaxComparisons = int64_t{1} << 26;
+// Largest number of positions whose comparison with all indices is faster than two sorts.
+constexpr int64_t kFewPositions = 256;
 
 // Crops each dimension except `except` to the size that `like` has.
 at::Tensor Cropped(at::Tensor tensor, const at::Tensor& like, int64_t except) {
@@ -86,25 +98,78 @@ at::Scalar Identity(const std::string& reduce, at::ScalarType dtype) {
 
 // Reduces at once, for each position, its own element, if that is included, and the elements scattered to
 // it, so that equal elements share the gradient. The other elements of the comparison are the identity.
-at::Tensor ByComparison(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+at::Tensor ByComparison(const at::Tensor& own, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                         const std::string& reduce, bool include_self) {
-  const at::Tensor own = Cropped(self, index, dim).transpose(dim, -1);  // [..., places]
-  const at::Tensor places = index.transpose(dim, -1).unsqueeze(-2);     // [..., 1, n]
-  if (index.numel() * self.size(dim) > kMaxComparisons) {
+  const at::Tensor own_last = own.transpose(dim, -1);                // [..., positions]
+  const at::Tensor places = index.transpose(dim, -1).unsqueeze(-2);  // [..., 1, n]
+  if (index.numel() * own.size(dim) > kMaxComparisons) {
     CurrentRecorder()->ReportUnsupported(
         "aten.scatter_reduce.two",
         c10::str("'", reduce, "' compares every index with every position, more than 2^26 comparisons"));
   }
-  const at::Scalar identity = Identity(reduce, self.scalar_type());
-  const at::Tensor here = at::eq(places, at::arange(self.size(dim), at::TensorOptions(at::kLong)).unsqueeze(-1));
+  const at::Scalar identity = Identity(reduce, own.scalar_type());
+  const at::Tensor here = at::eq(places, at::arange(own.size(dim), at::TensorOptions(at::kLong)).unsqueeze(-1));
   const at::Tensor arriving = at::where(here, src.transpose(dim, -1).unsqueeze(-2), identity);
-  const at::Tensor first = include_self ? own : at::where(here.any(-1), identity, own);
+  const at::Tensor first = include_self ? own_last : at::where(here.any(-1), identity, own_last);
   const at::Tensor all = at::cat({first.unsqueeze(-1), arriving}, -1);
-  at::Tensor result = reduce == "prod"   ? at::prod(all, -1)
-                      : reduce == "amax" ? at::amax(all, at::IntArrayRef{-1})
-                                         : at::amin(all, at::IntArrayRef{-1});
-  result = result.transpose(dim, -1);
-  // Puts the result back among the elements that no index can reach.
+  const at::Tensor result = reduce == "prod"   ? at::prod(all, -1)
+                            : reduce == "amax" ? at::amax(all, at::IntArrayRef{-1})
+                                               : at::amin(all, at::IntArrayRef{-1});
+  return result.transpose(dim, -1);
+}
+
+// Reverses the order of numbers; NaN stays NaN.
+at::Tensor Reversed(const at::Tensor& x) {
+  return at::isFloatingType(x.scalar_type()) ? at::neg(x) : at::bitwise_not(x);
+}
+
+// The largest or smallest element for each position: elements are sorted by value and then, by a stable sort, by index,
+// so that the last one of an index is the largest. Equal elements share the gradient, as in ATen's formula
+// (scatter_reduce_backward in torch/csrc/autograd/FunctionsManual.cpp).
+struct SortedExtreme : torch::autograd::Function<SortedExtreme> {
+  using Context = torch::autograd::AutogradContext;
+
+  static at::Tensor forward(Context* context, const at::Tensor& own, int64_t dim, const at::Tensor& index,
+                            const at::Tensor& src, bool is_largest, bool include_self) {
+    const auto [values, by_value] = at::sort(is_largest ? src : Reversed(src), dim);
+    const at::Tensor by_index =
+        std::get<1>(at::sort(at::gather(index, dim, by_value), /*stable=*/true, dim, /*descending=*/false));
+    const at::Tensor sorted = at::gather(values, dim, by_index);
+    const at::Tensor arrivals = Arrivals(own, dim, index);
+    const at::Tensor ends = at::cumsum(arrivals, dim);
+    const at::Tensor last = at::gather(sorted, dim, at::clamp(ends - 1, 0));
+    const at::Tensor arrives = at::gt(arrivals, 0);
+    const at::Tensor extreme = is_largest ? last : Reversed(last);
+    const at::Tensor both = is_largest ? at::maximum(own, extreme) : at::minimum(own, extreme);
+    const at::Tensor result = at::where(arrives, include_self ? both : extreme, own);
+    context->save_for_backward({index, src, result, include_self ? at::eq(own, result) : at::logical_not(arrives)});
+    context->saved_data["dim"] = dim;
+    return result;
+  }
+
+  static torch::autograd::variable_list backward(Context* context, const torch::autograd::variable_list& gradients) {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const int64_t dim = context->saved_data["dim"].toInt();
+    const at::Tensor &index = saved[0], &result = saved[2], &own_counts = saved[3];
+    const at::Tensor src_counts = at::eq(saved[1], at::gather(result, dim, index));
+    const at::ScalarType dtype = result.scalar_type();
+    const at::Tensor share = gradients[0] / own_counts.to(dtype).scatter_add(dim, index, src_counts.to(dtype));
+    return {own_counts * share, {}, {}, src_counts * at::gather(share, dim, index), {}, {}};
+  }
+};
+
+// Reduces the elements that indices can reach.
+at::Tensor Reduced(const at::Tensor& own, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                   const std::string& reduce, bool include_self) {
+  if (reduce == "prod" || own.size(dim) <= kFewPositions || index.numel() == 0) {
+    return ByComparison(own, dim, index, src, reduce, include_self);
+  }
+  return SortedExtreme::apply(own, dim, index, src, reduce == "amax", include_self);
+}
+
+// Puts what indices can reach back among the other elements of `self`.
+at::Tensor PutBack(const at::Tensor& reduced, const at::Tensor& self, int64_t dim, const at::Tensor& index) {
+  at::Tensor result = reduced;
   std::vector<at::Tensor> outer = {self};
   std::vector<int64_t> dims;
   for (int64_t d = 0; d < self.dim(); ++d) {
@@ -131,7 +196,8 @@ at::Tensor ScatterReduce(const at::Tensor& self, int64_t dim, const at::Tensor& 
   const at::Tensor rows = Cropped(src, index, -1);
   if (kind == "sum" || kind == "mean") return SumOrMean(self, dim, index, rows, kind == "mean", include_self);
   TORCH_CHECK(kind == "prod" || kind == "amax" || kind == "amin", "unsupported scatter_reduce reduction '", kind, "'");
-  return ByComparison(self, dim, index, rows, kind, include_self);
+  const at::Tensor own = Cropped(self, index, dim);
+  return PutBack(Reduced(own, dim, index, rows, kind, include_self), self, dim, index);
 }
 
 // The gradient reads the values before the write.

@@ -18,6 +18,7 @@
 #include "aot/optimizer/option_ranges.h"
 #include "aot/optimizer/shared_update.h"
 #include "aot/optimizer/update_target.h"
+#include "base/dtype.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -46,13 +47,15 @@ class Updater {
 
   // Sets the state to 0.
   void Clear(const std::string& state, const TensorType& type) {
-    graph_->AddOutput(b_.Full(b_.Literal(0.0), type.dtype, type.sizes).id(), OutputKind::kStateUpdate, 0, state);
+    const Tensor zeros = IsComplex(type.dtype) ? ComplexZeros(type) : b_.Full(b_.Literal(0.0), type.dtype, type.sizes);
+    graph_->AddOutput(zeros.id(), OutputKind::kStateUpdate, 0, state);
   }
 
   absl::StatusOr<NewStates> Run(std::vector<Target> targets) {
     COTAN_RETURN_IF_ERROR(CheckConfig(targets));
     for (Target& target : targets) target.group = GroupOf(target.name);
     if (exchange_.has_value()) COTAN_RETURN_IF_ERROR(Exchange(targets));
+    for (Target& target : targets) ViewAsReal(target);
     FindShared(targets);
     if (config_.loss_scaling.has_value()) Unscale(targets);
     Clip(targets);
@@ -71,6 +74,21 @@ class Updater {
   }
 
  private:
+  Tensor ComplexZeros(const TensorType& type) {
+    SymIntVector sizes = type.sizes;
+    sizes.emplace_back(2);
+    const DType dtype = type.dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
+    return b_.ViewAsComplex(b_.Full(b_.Literal(0.0), dtype, sizes));
+  }
+
+  // Complex numbers are updated as pairs of real ones, as in torch.optim.
+  void ViewAsReal(Target& target) {
+    target.is_complex = IsComplex(target.parameter.dtype());
+    if (!target.is_complex) return;
+    target.parameter = b_.ViewAsReal(target.parameter);
+    target.gradient = b_.ViewAsReal(target.gradient);
+  }
+
   // Averages the gradients of all ranks.
   absl::Status Exchange(std::vector<Target>& targets) {
     COTAN_RETURN_IF_ERROR(exchange_->Average(targets));
@@ -97,7 +115,7 @@ class Updater {
     };
     std::vector<std::vector<Target*>> types;
     for (Target& target : targets) {
-      if (target.parameter.rank() == 0 || !sharing_->MayShare(target.gradient.id())) continue;
+      if (target.parameter.rank() == 0 || target.is_complex || !sharing_->MayShare(target.gradient.id())) continue;
       const auto found = std::find_if(types.begin(), types.end(),
                                       [&](const std::vector<Target*>& type) { return is_same(*type[0], target); });
       if (found == types.end()) {
@@ -209,14 +227,30 @@ class Updater {
   Tensor Slot(const Target& target, absl::string_view slot) {
     TensorType type = target.parameter.type();
     type.dim_order.clear();
+    if (target.is_complex) {
+      type.dtype = type.dtype == DType::kFloat32 ? DType::kComplex64 : DType::kComplex128;
+      type.sizes.pop_back();
+    }
     const std::string owner = target.is_shard ? "" : target.name;
-    return AddStateInput(MakeState(SlotName(target.name, slot), State::OPTIMIZER_SLOT, type, 0, owner),
-                         InputKind::kOptimizerSlot, type);
+    const Tensor content = AddStateInput(MakeState(SlotName(target.name, slot), State::OPTIMIZER_SLOT, type, 0, owner),
+                                         InputKind::kOptimizerSlot, type);
+    return target.is_complex ? b_.ViewAsReal(content) : content;
   }
 
-  // Sets the new content of a state, which keeps the old content if the step is skipped.
+  // Sets the new content of the parameter or of its slot.
+  void Update(const Target& target, const std::string& state, const Tensor& old, const Tensor& value) {
+    if (!target.is_complex) return Update(state, old, value);
+    graph_->AddOutput(b_.ViewAsComplex(Kept(old, value)).id(), OutputKind::kStateUpdate, 0, state);
+  }
+
+  // Returns what a state has after the step: its old content if the step is skipped.
+  Tensor Kept(const Tensor& old, const Tensor& value) {
+    return skips_.defined() ? b_.Select(skips_, old, value) : value;
+  }
+
+  // Sets the new content of a state.
   void Update(const std::string& state, const Tensor& old, const Tensor& value) {
-    const Tensor kept = skips_.defined() ? b_.Select(skips_, old, value) : value;
+    const Tensor kept = Kept(old, value);
     if (exchange_.has_value() && exchange_->UpdateShard(state, kept)) return;
     graph_->AddOutput(kept.id(), OutputKind::kStateUpdate, 0, state);
   }
@@ -347,10 +381,10 @@ class Updater {
       });
       const Tensor old_buffer = Slot(target, "momentum_buffer");
       const Tensor buffer = momentum * old_buffer + weight * g;
-      Update(SlotName(target.name, "momentum_buffer"), old_buffer, buffer);
+      Update(target, SlotName(target.name, "momentum_buffer"), old_buffer, buffer);
       g = options.nesterov ? g + momentum * buffer : buffer;
     }
-    Update(target.name, p, p - Scalar("lr", group, options.lr, dtype) * g);
+    Update(target, target.name, p, p - Scalar("lr", group, options.lr, dtype) * g);
   }
 
   void UpdateAdam(const AdamOptions& options, int group, Target& target) {
@@ -380,16 +414,16 @@ class Updater {
     const Tensor new_average = average + weight1 * (g - average);
     const Tensor square = Slot(target, "exp_avg_sq");
     const Tensor new_square = square * beta2 + weight2 * g * g;
-    Update(SlotName(target.name, "exp_avg"), average, new_average);
-    Update(SlotName(target.name, "exp_avg_sq"), square, new_square);
+    Update(target, SlotName(target.name, "exp_avg"), average, new_average);
+    Update(target, SlotName(target.name, "exp_avg_sq"), square, new_square);
     Tensor largest = new_square;
     if (options.amsgrad) {
       const Tensor old_largest = Slot(target, "max_exp_avg_sq");
       largest = b_.Maximum(old_largest, new_square);
-      Update(SlotName(target.name, "max_exp_avg_sq"), old_largest, largest);
+      Update(target, SlotName(target.name, "max_exp_avg_sq"), old_largest, largest);
     }
     const Tensor denominator = b_.Sqrt(largest) / correction + Scalar("eps", group, options.eps, dtype);
-    Update(target.name, target.parameter, p - step_size * new_average / denominator);
+    Update(target, target.name, target.parameter, p - step_size * new_average / denominator);
   }
 
   const OptimizerConfig& config_;
@@ -443,6 +477,11 @@ ValueId TakeContent(Graph& graph, const GraphInput& parameter) {
   return content;
 }
 
+// Returns x + y.
+Tensor Sum(Builder& b, const Tensor& x, const Tensor& y) {
+  return IsComplex(x.dtype()) ? b.ViewAsComplex(b.ViewAsReal(x) + b.ViewAsReal(y)) : x + y;
+}
+
 }  // namespace
 
 absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph, UpdateSharing* sharing,
@@ -465,7 +504,7 @@ absl::StatusOr<NewStates> AppendAccumulation(Graph& graph) {
     const TensorType type{graph.value(gradient.value).type.dtype, graph.value(gradient.value).type.sizes, {}};
     const State state = MakeState(AccumulatorName(name), State::GRADIENT_ACCUMULATOR, type, 0, name);
     const Tensor accumulator = b.Value(graph.AddInput(type, InputKind::kGradientAccumulator, 0, state.name()));
-    graph.AddOutput((accumulator + b.Value(gradient.value)).id(), OutputKind::kStateUpdate, 0, state.name());
+    graph.AddOutput(Sum(b, accumulator, b.Value(gradient.value)).id(), OutputKind::kStateUpdate, 0, state.name());
     states.push_back(state);
   }
   COTAN_RETURN_IF_ERROR(b.status());

@@ -19,10 +19,11 @@ struct UpdateTarget {
   std::string name;
   Tensor parameter;
   Tensor gradient;
-  int group = 0;           // of parameters; 0: the default group
-  bool is_shard = false;   // `name` is not that of a state
-  bool is_shared = false;  // the update may be a call
-  size_t num_steps = 0;    // of Updater::gradient_steps_ that `gradient` has passed
+  int group = 0;            // of parameters; 0: the default group
+  bool is_shard = false;    // `name` is not that of a state
+  bool is_shared = false;   // the update may be a call
+  bool is_complex = false;  // `parameter` and `gradient` are views of complex numbers as pairs of real ones
+  size_t num_steps = 0;     // of Updater::gradient_steps_ that `gradient` has passed
 };
 
 // Returns a persistent state, filled with `fill`.

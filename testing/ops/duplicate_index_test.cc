@@ -94,6 +94,10 @@ std::vector<Case> WriteCases() {
       return {in[0].scatter_reduce(1, in[1], in[2], reduce)};
     };
     cases.push_back({std::string("scatter_reduce ") + reduce, reduced, {Ties({4, 5}), index, Ties({4, 6})}});
+    if (reduce[0] != 'a') continue;
+    cases.push_back({std::string("scatter_reduce ") + reduce + " to many positions",
+                     reduced,
+                     {Ties({3, 300}), Places({3, 900}, 300), Ties({3, 900})}});
   }
   return cases;
 }

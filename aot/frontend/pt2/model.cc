@@ -66,16 +66,26 @@ struct Content {
   ExportedProgram program;
   StoredTensors weights;
   StoredTensors constants;
+  std::vector<at::Tensor> arguments;  // tensors among those of the export; empty if they are not readable
 };
 
 // Files of torch 2.6 and 2.7, at the archive's top.
 constexpr absl::string_view kOldProgram = "serialized_exported_program.json";
 constexpr absl::string_view kOldWeights = "serialized_state_dict.pt";
 constexpr absl::string_view kOldConstants = "serialized_constants.pt";
+constexpr absl::string_view kOldArguments = "serialized_example_inputs.pt";
 
 absl::StatusOr<StoredTensors> ReadPickled(const Archive& archive, absl::string_view file) {
   COTAN_ASSIGN_OR_RETURN(const std::string bytes, archive.Read(file));
   return ReadPickledTensors(bytes, std::string(file));
+}
+
+// The arguments are examples only, so that a file with objects of other classes is ignored.
+std::vector<at::Tensor> ReadArguments(const Archive& archive, absl::string_view file) {
+  const absl::StatusOr<std::string> bytes = archive.Read(file);
+  if (!bytes.ok()) return {};
+  absl::StatusOr<std::vector<at::Tensor>> arguments = ReadPickledLeaves(*bytes, std::string(file));
+  return arguments.ok() ? *std::move(arguments) : std::vector<at::Tensor>();
 }
 
 absl::StatusOr<Content> ReadOldContent(const Archive& archive) {
@@ -84,6 +94,7 @@ absl::StatusOr<Content> ReadOldContent(const Archive& archive) {
   COTAN_ASSIGN_OR_RETURN(content.program, ParseExportedProgram(json, kOldProgram));
   COTAN_ASSIGN_OR_RETURN(content.weights, ReadPickled(archive, kOldWeights));
   COTAN_ASSIGN_OR_RETURN(content.constants, ReadPickled(archive, kOldConstants));
+  content.arguments = ReadArguments(archive, kOldArguments);
   return content;
 }
 
@@ -108,6 +119,7 @@ absl::StatusOr<Content> ReadContent(const std::string& path) {
   COTAN_ASSIGN_OR_RETURN(content.program, ParseExportedProgram(json, file));
   COTAN_ASSIGN_OR_RETURN(content.weights, ReadTensors(archive, "weights", name));
   COTAN_ASSIGN_OR_RETURN(content.constants, ReadTensors(archive, "constants", name));
+  content.arguments = ReadArguments(archive, absl::StrCat("data/sample_inputs/", name, ".pt"));
   return content;
 }
 
@@ -132,7 +144,9 @@ struct Model::Inputs {
   std::vector<Constant> constants;
   std::vector<std::string> tensors;  // graph names of the user's inputs
   std::vector<UserInputKind> kinds;  // of `tensors`
-  std::vector<std::string> tokens;   // graph names
+  // Those of the export for the inputs that are tensors, in order; empty: the archive has none that fit.
+  std::vector<at::Tensor> arguments;
+  std::vector<std::string> tokens;  // graph names
 };
 
 namespace {
@@ -233,6 +247,34 @@ State::Role RoleOf(const InputSpec& spec) {
   return spec.kind == InputSpec::Kind::kParameter ? State::PARAMETER : State::BUFFER;
 }
 
+// Returns the value of each symbol in the export.
+std::vector<int64_t> ExportedSymbols(const ExportedProgram& program) {
+  std::vector<int64_t> values;
+  for (const Symbol& symbol : program.symbols) {
+    values.push_back(symbol.hint.value_or(std::max<int64_t>(symbol.min, 1)));
+  }
+  return values;
+}
+
+// Returns whether the arguments have the dtypes and sizes of the inputs `names` that are tensors.
+bool DoArgumentsFit(const ExportedProgram& program, const std::vector<std::string>& names,
+                    const std::vector<UserInputKind>& kinds, const std::vector<at::Tensor>& arguments) {
+  const std::vector<int64_t> symbols = ExportedSymbols(program);
+  size_t next = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (kinds[i] != UserInputKind::kTensor) continue;
+    if (next == arguments.size()) return false;
+    const at::Tensor& argument = arguments[next++];
+    const TensorMeta& meta = program.graph.tensor_values.at(names[i]);
+    if (argument.scalar_type() != ToScalarType(meta.dtype) || argument.dim() != std::ssize(meta.sizes)) return false;
+    for (int64_t d = 0; d < argument.dim(); ++d) {
+      const absl::StatusOr<int64_t> size = meta.sizes[static_cast<size_t>(d)].Evaluate(symbols);
+      if (!size.ok() || *size != argument.size(d)) return false;
+    }
+  }
+  return next == arguments.size();
+}
+
 }  // namespace
 
 absl::StatusOr<Model> Model::Load(const std::string& path) {
@@ -271,6 +313,9 @@ absl::StatusOr<Model> Model::Load(const std::string& path) {
                                    .persistent = spec.persistent});
       }
       inputs->states.push_back({name->name, tied.value_or(assembly.states.size() - 1)});
+    }
+    if (DoArgumentsFit(content.program, inputs->tensors, inputs->kinds, content.arguments)) {
+      inputs->arguments = std::move(content.arguments);
     }
     Model model;
     model.states_ = std::move(assembly.states);
@@ -424,12 +469,10 @@ std::vector<SymIntVector> Model::InputSizes() const {
 }
 
 absl::StatusOr<TensorVector> Model::ExampleInputs(absl::Span<const int64_t> symbols) const {
-  std::vector<int64_t> hints;
-  for (const Symbol& symbol : program_->symbols) {
-    hints.push_back(symbol.hint.value_or(std::max<int64_t>(symbol.min, 1)));
-  }
+  const std::vector<int64_t> hints = ExportedSymbols(*program_);
   at::Generator generator = at::detail::createCPUGenerator(/*seed=*/0);
   TensorVector examples;
+  size_t next_argument = 0;
   const absl::Span<const int64_t> values = symbols.empty() ? absl::MakeConstSpan(hints) : symbols;
   for (size_t i = 0; i < inputs_->tensors.size(); ++i) {
     const std::string& name = inputs_->tensors[i];
@@ -443,6 +486,10 @@ absl::StatusOr<TensorVector> Model::ExampleInputs(absl::Span<const int64_t> symb
         return absl::InvalidArgumentError(absl::StrCat("input '", name, "' decides sizes and would be negative"));
       }
       examples.push_back(ExampleNumber(inputs_->kinds[i], hint));
+      continue;
+    }
+    if (symbols.empty() && !inputs_->arguments.empty()) {
+      examples.push_back(inputs_->arguments[next_argument++].clone(at::MemoryFormat::Contiguous));
       continue;
     }
     const TensorMeta& meta = program_->graph.tensor_values.at(name);

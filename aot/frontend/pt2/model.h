@@ -57,11 +57,11 @@ class Model {
   const TreeSpec& in_spec() const { return in_spec_; }
   const TreeSpec& out_spec() const { return out_spec_; }
 
-  // Returns one tensor for each input, with the sizes of the export: random floating point
-  // numbers, integers 0, and the numbers of the export. `symbols` are values of the dynamic dimensions by index in
-  // program().symbols; empty: the values of the export.
-  // InvalidArgument: a symbol without a value, a negative size, or more than 2^48 elements. ResourceExhausted: the
-  // memory is full.
+  // Returns one tensor for each input: the arguments of the export, if the archive has them as plain tensors.
+  // Otherwise, or with `symbols`, tensors of random floating point numbers and of integers 0. Numbers are those of the
+  // export. `symbols` are values of the dynamic dimensions by index in program().symbols; empty: the values of the
+  // export. InvalidArgument: a symbol without a value, a negative size, or more than 2^48 elements. ResourceExhausted:
+  // the memory is full.
   absl::StatusOr<std::vector<at::Tensor>> ExampleInputs(absl::Span<const int64_t> symbols = {}) const;
 
   // Returns a tensor on the meta device for each result of function(), with the sizes of the export and dense strides;

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <fstream>
+#include <iterator>
 #include <random>
 
 #include "aot/frontend/pt2/archive_builder.h"
@@ -135,6 +137,36 @@ TEST(Pt2ModelTest, MakesExampleInputsForAnySizes) {
   EXPECT_EQ(model->ExampleInputs()->at(0).sizes(), (std::vector<int64_t>{2, 3}));
   const std::vector<int64_t> symbols = {5};
   EXPECT_EQ(model->ExampleInputs(symbols)->at(0).sizes(), (std::vector<int64_t>{5, 3}));
+}
+
+// Returns a small model with an argument of the export of these sizes.
+ArchiveFiles WithArgument(const std::vector<int>& sizes) {
+  std::ifstream file(WriteArchive("argument.pt", SavedTensors({{"x", sizes}})), std::ios::binary);
+  ArchiveFiles files = SmallModel();
+  files.emplace_back("m/data/sample_inputs/model.pt", std::string(std::istreambuf_iterator<char>(file), {}));
+  return files;
+}
+
+TEST(Pt2ModelTest, ExampleInputsAreTheArgumentsOfTheExport) {
+  const auto model = LoadFiles(WithArgument({2, 3}));
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (int call = 0; call < 2; ++call) {
+    at::Tensor example = model->ExampleInputs()->at(0);
+    EXPECT_TRUE(example.equal(torch::arange(6).to(torch::kFloat).view({2, 3})));
+    example.zero_();  // a copy
+  }
+  const std::vector<int64_t> symbols = {5};
+  EXPECT_EQ(model->ExampleInputs(symbols)->at(0).sizes(), (std::vector<int64_t>{5, 3}));
+}
+
+TEST(Pt2ModelTest, ArgumentsThatDoNotFitAreNoExamples) {
+  ArchiveFiles garbled = WithArgument({2, 3});
+  garbled.back().second = "no zip";
+  for (const ArchiveFiles& files : {WithArgument({2, 4}), WithArgument({6}), garbled}) {
+    const auto model = LoadFiles(files);
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ(model->ExampleInputs()->at(0).sizes(), (std::vector<int64_t>{2, 3}));
+  }
 }
 
 TEST(Pt2ModelTest, KnowsTheShapesOfItsResultsWithoutRunning) {

@@ -93,6 +93,34 @@ TEST(PickledTensorsTest, RepeatedTextsShareTheirMemory) {
   EXPECT_THAT(std::string(Read(pickle + global + ".").status().message()), HasSubstr("a name that is too long"));
 }
 
+absl::StatusOr<std::vector<at::Tensor>> ReadLeaves(const std::string& pickle) {
+  return ReadPickledLeaves(SavedFile(pickle), "saved.pt");
+}
+
+TEST(PickledTensorsTest, LeavesAreTheTensorsOfTuplesAndDictsInOrder) {
+  // ((a, (1, b)), {"w": c})
+  const std::string arguments = Tensor(8, 0) + Int(1) + Tensor(8, 1) + "\x86\x86";
+  const std::string keywords = "}(" + Text("w") + Tensor(8, 2) + "u";
+  const auto leaves = ReadLeaves(std::string("\x80\x02", 2) + arguments + keywords + "\x86.");
+  ASSERT_TRUE(leaves.ok()) << leaves.status();
+  ASSERT_EQ(leaves->size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ((*leaves)[i].storage_offset(), static_cast<int64_t>(i));
+  EXPECT_TRUE(ReadLeaves("\x80\x02K\x01.")->empty());
+  EXPECT_EQ(ReadLeaves(DictOf("w", Global("os", "system") + Text("true") + "\x85R")).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+// Each tuple has the one before eight times: 8^7 values.
+TEST(PickledTensorsTest, TuplesThatShareItemsAreRefused) {
+  std::string pickle = std::string("\x80\x02)q\0", 5);
+  for (int depth = 0; depth < 7; ++depth) {
+    pickle += "(";
+    for (int i = 0; i < 8; ++i) pickle += {'h', static_cast<char>(depth)};
+    pickle += {'t', 'q', static_cast<char>(depth + 1)};
+  }
+  EXPECT_THAT(std::string(ReadLeaves(pickle + ".").status().message()), HasSubstr("too many values"));
+}
+
 TEST(PickledTensorsTest, GarbledPicklesAreRefusedOrRead) {
   const std::string pickle = DictOf("w", Tensor(8, 2));
   constexpr uint32_t kSeed = 20260102;
