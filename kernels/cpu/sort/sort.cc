@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
+#include "kernels/cpu/sort/radix_sort.h"
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/tuning.h"
 
@@ -72,12 +73,14 @@ struct WideItem {
   bool operator<(const WideItem& other) const {
     return order != other.order ? order < other.order : index < other.index;
   }
+  uint64_t Key() const { return order; }
 };
 
 // Key and index in one integer: the key in the high 32 bits.
 struct NarrowItem {
   uint64_t value;
   bool operator<(const NarrowItem& other) const { return value < other.value; }
+  uint64_t Key() const { return value >> 32; }
 };
 
 template <typename E>
@@ -89,20 +92,32 @@ class SortKernel final : public Kernel {
  public:
   SortKernel(Geometry geometry, bool descending, int threads)
       : g_(std::move(geometry)), descending_(descending), threads_(threads) {
-    scratch_bytes_ = static_cast<size_t>(threads) * static_cast<size_t>(g_.length) * sizeof(Item);
+    scratch_bytes_ = static_cast<size_t>(threads * ItemsPerWorker()) * sizeof(Item);
   }
 
   absl::Status Run(const KernelArgs& args) override {
     if (g_.count == 0) return absl::OkStatus();
     const int64_t grain = std::max<int64_t>(1, kSortElementsPerChunk / g_.length);
     ParallelForWorker(threads_, NumElements(g_.outer), grain, [&](int worker, int64_t begin, int64_t end) {
-      Item* items = static_cast<Item*>(args.scratch) + worker * g_.length;
+      Item* items = static_cast<Item*>(args.scratch) + worker * ItemsPerWorker();
       for (int64_t line = begin; line < end; ++line) SortLine(args, line, items);
     });
     return absl::OkStatus();
   }
 
  private:
+  // Only whole lines: their items are in the order of their indices, which a radix sort keeps for equal elements.
+  bool UsesRadixSort() const { return g_.count == g_.length && g_.length >= kMinRadixSort; }
+  int64_t ItemsPerWorker() const { return UsesRadixSort() ? 2 * g_.length : g_.length; }
+
+  // Sorts the first g_.count of the items of a line, and returns their place.
+  Item* Sort(Item* items) const {
+    if (UsesRadixSort()) return RadixSort<sizeof(Bits)>(items, items + g_.length, g_.length);
+    if (g_.count < g_.length) std::nth_element(items, items + g_.count, items + g_.length);
+    std::sort(items, items + g_.count);
+    return items;
+  }
+
   static Item MakeItem(Bits order, int64_t index) {
     const auto place = static_cast<uint64_t>(index);
     if constexpr (kWide) {
@@ -131,12 +146,11 @@ class SortKernel final : public Kernel {
       const Bits order = E::Order(in[i * g_.step[0]]);
       items[i] = MakeItem(descending_ ? static_cast<Bits>(~order) : order, i);
     }
-    if (g_.count < g_.length) std::nth_element(items, items + g_.count, items + g_.length);
-    std::sort(items, items + g_.count);
+    const Item* const sorted = Sort(items);
     Bits* values = static_cast<Bits*>(args.outputs[0]) + offset[1];
     int64_t* indices = static_cast<int64_t*>(args.outputs[1]) + offset[2];
     for (int64_t i = 0; i < g_.count; ++i) {
-      const int64_t index = IndexOf(items[i]);
+      const int64_t index = IndexOf(sorted[i]);
       values[i * g_.step[1]] = in[index * g_.step[0]];
       indices[i * g_.step[2]] = index;
     }

@@ -45,7 +45,8 @@ TEST(SortTest, AgreesWithTheReferenceForAllDtypesLayoutsAndCounts) {
   for (int round = 0; round < 400; ++round) {
     const DType dtype = dtypes[random() % 10];
     DimVector sizes(1 + random() % 4);
-    for (int64_t& size : sizes) size = static_cast<int64_t>(random() % (sizes.size() < 3 && round % 4 == 0 ? 90 : 9));
+    const uint64_t most = sizes.size() == 1 ? 600 : sizes.size() == 2 && round % 4 == 0 ? 90 : 9;
+    for (int64_t& size : sizes) size = static_cast<int64_t>(random() % most);
     const auto dim = random() % sizes.size();
     const Op op = SortOp(static_cast<int64_t>(dim), random() % 2 == 0);
     DimVector results = sizes;
