@@ -48,7 +48,14 @@ void AddScatterReductions(std::vector<OpCase>& cases) {
     }
     cases.push_back({"scatter_reduce.two", {T({4, 5}), V(0), Index({6, 3}, 4), T({7, 4}), Text(reduce), V(true)}});
   }
-  // So many positions that elements are sorted.
+  for (const char* reduce : {"add", "multiply"}) {
+    cases.push_back({"scatter.reduce", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3}), Text(reduce)}});
+    cases.push_back({"scatter.value_reduce", {T({4, 5}), V(1), Index({4, 3}, 5), Num(0.5), Text(reduce)}});
+  }
+}
+
+// Adds scatters of extremes to so many positions that elements are sorted.
+void AddSortedExtremes(std::vector<OpCase>& cases) {
   for (const char* reduce : {"amax", "amin"}) {
     for (const bool include_self : {true, false}) {
       cases.push_back({"scatter_reduce.two",
@@ -56,10 +63,6 @@ void AddScatterReductions(std::vector<OpCase>& cases) {
     }
     cases.push_back(
         {"scatter_reduce.two", {T({300, 4}), V(0), Index({350, 3}, 300), T({360, 4}), Text(reduce), V(true)}});
-  }
-  for (const char* reduce : {"add", "multiply"}) {
-    cases.push_back({"scatter.reduce", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3}), Text(reduce)}});
-    cases.push_back({"scatter.value_reduce", {T({4, 5}), V(1), Index({4, 3}, 5), Num(0.5), Text(reduce)}});
   }
 }
 
@@ -326,6 +329,7 @@ std::vector<OpCase> RewrittenCases() {
   AddLosses(cases);
   AddRecurrent(cases);
   AddLayers(cases);
+  AddSortedExtremes(cases);
   return cases;
 }
 

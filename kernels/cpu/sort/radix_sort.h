@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sorts items by an unsigned key of few bytes: a stable counting sort for each byte, from the last one (Knuth, The Art of
-// Computer Programming, vol. 3, 5.2.5).
+// Sorts items by an unsigned key of few bytes: a stable counting sort for each byte, from the last one (Knuth, The Art
+// of Computer Programming, vol. 3, 5.2.5).
 #ifndef COTAN_KERNELS_CPU_SORT_RADIX_SORT_H_
 #define COTAN_KERNELS_CPU_SORT_RADIX_SORT_H_
 

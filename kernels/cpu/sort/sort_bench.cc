@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Measures sorts of lines, ns per element: of random f32, of i64 below 2708, the nodes of a graph, and the largest 16 of
-// f32.
+// Measures sorts of lines, ns per element: of random f32, of i64 below 2708, the nodes of a graph, and the largest 16
+// of f32.
 //
 //   bazel run //kernels/cpu/sort:sort_bench
 #include <algorithm>
