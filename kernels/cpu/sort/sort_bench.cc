@@ -36,7 +36,7 @@ void Run(benchmark::State& state, DType dtype, double limit, int64_t count) {
   std::vector<char> scratch((*kernel)->scratch_bytes() + 64);
   void* const in = x.data();
   void* const out[] = {values.data(), indices.data()};
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize((*kernel)->Run({.inputs = &in, .outputs = out, .scratch = scratch.data()}));
   }
   using Counter = benchmark::Counter;
