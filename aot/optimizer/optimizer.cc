@@ -15,6 +15,7 @@
 #include "aot/ir/builder.h"
 #include "aot/ir/expr_text.h"
 #include "aot/optimizer/gradient_exchange.h"
+#include "aot/optimizer/gradient_outputs.h"
 #include "aot/optimizer/option_ranges.h"
 #include "aot/optimizer/shared_update.h"
 #include "aot/optimizer/update_target.h"
@@ -46,9 +47,14 @@ class Updater {
   Tensor Value(ValueId id) { return b_.Value(id); }
 
   // Sets the state to 0.
-  void Clear(const std::string& state, const TensorType& type) {
-    const Tensor zeros = IsComplex(type.dtype) ? ComplexZeros(type) : b_.Full(b_.Literal(0.0), type.dtype, type.sizes);
-    graph_->AddOutput(zeros.id(), OutputKind::kStateUpdate, 0, state);
+  void Clear(const std::string& state, TensorType type) {
+    const bool is_complex = IsComplex(type.dtype);
+    if (is_complex) {
+      type.dtype = type.dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
+      type.sizes.emplace_back(2);
+    }
+    const Tensor zeros = b_.Full(b_.Literal(0.0), type.dtype, type.sizes);
+    graph_->AddOutput((is_complex ? b_.ViewAsComplex(zeros) : zeros).id(), OutputKind::kStateUpdate, 0, state);
   }
 
   absl::StatusOr<NewStates> Run(std::vector<Target> targets) {
@@ -74,13 +80,6 @@ class Updater {
   }
 
  private:
-  Tensor ComplexZeros(const TensorType& type) {
-    SymIntVector sizes = type.sizes;
-    sizes.emplace_back(2);
-    const DType dtype = type.dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
-    return b_.ViewAsComplex(b_.Full(b_.Literal(0.0), dtype, sizes));
-  }
-
   // Complex numbers are updated as pairs of real ones, as in torch.optim.
   void ViewAsReal(Target& target) {
     target.is_complex = IsComplex(target.parameter.dtype());
@@ -441,41 +440,6 @@ class Updater {
   std::vector<std::function<Tensor(const Tensor&)>> gradient_steps_;      // clipping and scaling, in order
   std::vector<std::pair<UpdateType, std::optional<SharedUpdate>>> made_;  // none: not shared
 };
-
-// Removes the gradients from the graph's outputs, and returns those of parameters with the
-// parameter's input.
-struct Gradient {
-  GraphInput parameter;
-  ValueId value;
-};
-std::vector<Gradient> TakeGradients(Graph& graph) {
-  std::vector<Gradient> gradients;
-  std::vector<GraphOutput> kept;
-  for (const GraphOutput& output : graph.outputs()) {
-    if (output.kind != OutputKind::kGradient) {
-      kept.push_back(output);
-      continue;
-    }
-    const GraphInput& input = graph.inputs()[static_cast<size_t>(output.index)];
-    if (output.value != kNoValue && input.kind == InputKind::kParameter) gradients.push_back({input, output.value});
-  }
-  graph.outputs() = std::move(kept);
-  return gradients;
-}
-
-// Returns the content that the update of a parameter starts from: what the graph has written to the parameter, which is
-// then no output of its own, or else the parameter's input.
-ValueId TakeContent(Graph& graph, const GraphInput& parameter) {
-  std::vector<GraphOutput>& outputs = graph.outputs();
-  const auto written = std::find_if(outputs.begin(), outputs.end(), [&](const GraphOutput& output) {
-    return output.kind == OutputKind::kMutatedInput &&
-           graph.inputs()[static_cast<size_t>(output.index)].value == parameter.value;
-  });
-  if (written == outputs.end()) return parameter.value;
-  const ValueId content = written->value;
-  outputs.erase(written);
-  return content;
-}
 
 // Returns x + y.
 Tensor Sum(Builder& b, const Tensor& x, const Tensor& y) {

@@ -9,11 +9,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "base/denormal_mode.h"
 #include "base/status_macros.h"
-#include "kernels/api/communicator.h"
 #include "kernels/api/device.h"
-#include "kernels/api/registry.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/execution/arguments.h"
 #include "runtime/execution/running_handler.h"
@@ -21,6 +18,7 @@
 #include "runtime/session/checkpoint.h"
 #include "runtime/session/memory_overlap.h"
 #include "runtime/session/method_plans.h"
+#include "runtime/session/options_check.h"
 #include "runtime/session/plan_summary.h"
 #include "runtime/session/session_access.h"
 #include "runtime/session/session_core.h"
@@ -39,32 +37,6 @@ using StateProto = serialization::State;
 namespace {
 
 constexpr absl::string_view kForeignHandle = "the method handle is not one of this program";
-
-// Returns OK if the ranks of `communicator` can run the program on `device`; with none, if it has no collectives.
-absl::Status CheckCollectives(const Program& program, Communicator* communicator, const Device& device) {
-  if (communicator != nullptr) return communicator->CheckProgram(program.artifact(), device);
-  for (const Method& method : program.artifact().methods()) {
-    for (const serialization::Op& op : method.ops()) {
-      if (!op.has_collective()) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat("method '", method.name(),
-                       "' was compiled for data parallel training, but "
-                       "SessionOptions.communicator is not set (runtime/distributed)"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckFlushDenormals(const Device& device) {
-  if (device.type() != DeviceType::kCpu) {
-    return absl::InvalidArgumentError(absl::StrCat("SessionOptions.flush_denormals is for the CPU, but the device is ",
-                                                   DeviceTypeName(device.type()),
-                                                   ", which computes with subnormal numbers at full speed"));
-  }
-  if (CanFlushDenormals()) return absl::OkStatus();
-  return absl::UnimplementedError(
-      "SessionOptions.flush_denormals: this processor always computes with subnormal numbers");
-}
 
 }  // namespace
 
@@ -344,17 +316,8 @@ absl::StatusOr<int> Session::Impl::FindRng() const {
 
 absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, const SessionOptions& options) {
   if (program == nullptr) return absl::InvalidArgumentError("Session::Create(): program is null");
-  if (options.kernels == nullptr) {
-    return absl::InvalidArgumentError("SessionOptions.kernels is not set: link a backend and pass its registry");
-  }
-  if (options.threads < 0 || options.max_plans < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("SessionOptions: threads = ", options.threads, ", max_plans = ",
-                                                   options.max_plans, "; threads >= 0 and max_plans >= 1 are needed"));
-  }
-  COTAN_RETURN_IF_ERROR(options.effects.Check(*program));
   Device& device = options.device == nullptr ? HostDevice() : *options.device;
-  COTAN_RETURN_IF_ERROR(CheckCollectives(*program, options.communicator, device));
-  if (options.flush_denormals) COTAN_RETURN_IF_ERROR(CheckFlushDenormals(device));
+  COTAN_RETURN_IF_ERROR(CheckOptions(*program, options, device));
   const ExecutionTarget target = {.kernels = options.kernels,
                                   .device = &device,
                                   .threads = StepThreads(options.threads),

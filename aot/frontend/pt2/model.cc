@@ -12,15 +12,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "aot/capture/number.h"
 #include "aot/capture/recorder.h"
 #include "aot/capture/tensor_data.h"
-#include "aot/frontend/pt2/archive.h"
+#include "aot/frontend/pt2/archive_content.h"
 #include "aot/frontend/pt2/example_tensors.h"
 #include "aot/frontend/pt2/interpreter.h"
 #include "aot/frontend/pt2/number_inputs.h"
-#include "aot/frontend/pt2/pickled_tensors.h"
 #include "aot/frontend/pt2/run_schedule.h"
 #include "aot/frontend/pt2/weights.h"
 #include "base/layout.h"
@@ -34,93 +32,6 @@ using serialization::State;
 absl::Status InFile(const absl::Status& status, const std::string& path) {
   if (status.ok() || absl::StrContains(status.message(), path)) return status;
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
-
-// Returns the NAME of the only program, "models/NAME.json".
-absl::StatusOr<std::string> ProgramName(const Archive& archive) {
-  constexpr absl::string_view kFolder = "models/";
-  constexpr absl::string_view kSuffix = ".json";
-  std::vector<std::string> found;
-  for (const std::string& name : archive.names()) {
-    if (!absl::StartsWith(name, kFolder) || !absl::EndsWith(name, kSuffix)) continue;
-    found.push_back(name.substr(kFolder.size(), name.size() - kFolder.size() - kSuffix.size()));
-  }
-  if (found.size() == 1) return found[0];
-  if (found.empty()) {
-    return absl::NotFoundError("it holds no exported program (models/NAME.json); write it with torch.export.save");
-  }
-  return absl::InvalidArgumentError(absl::StrCat("it holds ", found.size(), " programs (", absl::StrJoin(found, ", "),
-                                                 "); save one program per archive"));
-}
-
-// InvalidArgument: the file exists and has another content than `expected`. Older writers omit it.
-absl::Status CheckMark(const Archive& archive, absl::string_view file, absl::string_view expected) {
-  if (!archive.Has(file)) return absl::OkStatus();
-  COTAN_ASSIGN_OR_RETURN(const std::string content, archive.Read(file));
-  if (content == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("its file '", file, "' says '", content.substr(0, 20), "', not '", expected, "'"));
-}
-
-struct Content {
-  ExportedProgram program;
-  StoredTensors weights;
-  StoredTensors constants;
-  std::vector<at::Tensor> arguments;  // tensors among those of the export; empty if they are not readable
-};
-
-// Files of torch 2.6 and 2.7, at the archive's top.
-constexpr absl::string_view kOldProgram = "serialized_exported_program.json";
-constexpr absl::string_view kOldWeights = "serialized_state_dict.pt";
-constexpr absl::string_view kOldConstants = "serialized_constants.pt";
-constexpr absl::string_view kOldArguments = "serialized_example_inputs.pt";
-
-absl::StatusOr<StoredTensors> ReadPickled(const Archive& archive, absl::string_view file) {
-  COTAN_ASSIGN_OR_RETURN(const std::string bytes, archive.Read(file));
-  return ReadPickledTensors(bytes, std::string(file));
-}
-
-// The arguments are examples only, so that a file with objects of other classes is ignored.
-std::vector<at::Tensor> ReadArguments(const Archive& archive, absl::string_view file) {
-  const absl::StatusOr<std::string> bytes = archive.Read(file);
-  if (!bytes.ok()) return {};
-  absl::StatusOr<std::vector<at::Tensor>> arguments = ReadPickledLeaves(*bytes, std::string(file));
-  return arguments.ok() ? *std::move(arguments) : std::vector<at::Tensor>();
-}
-
-absl::StatusOr<Content> ReadOldContent(const Archive& archive) {
-  COTAN_ASSIGN_OR_RETURN(const std::string json, archive.Read(kOldProgram));
-  Content content;
-  COTAN_ASSIGN_OR_RETURN(content.program, ParseExportedProgram(json, kOldProgram));
-  COTAN_ASSIGN_OR_RETURN(content.weights, ReadPickled(archive, kOldWeights));
-  COTAN_ASSIGN_OR_RETURN(content.constants, ReadPickled(archive, kOldConstants));
-  content.arguments = ReadArguments(archive, kOldArguments);
-  return content;
-}
-
-// Reads weights or constants. Torch 2.8 writes one pickle for all tensors of a folder, later
-// versions a table and a file for each tensor.
-absl::StatusOr<StoredTensors> ReadTensors(const Archive& archive, absl::string_view kind, absl::string_view name) {
-  const std::string folder = absl::StrCat("data/", kind, "/");
-  const std::string pickle = absl::StrCat(folder, name, ".pt");
-  if (archive.Has(pickle)) return ReadPickled(archive, pickle);
-  return LoadStoredTensors(archive, folder, absl::StrCat(folder, name, "_", kind, "_config.json"));
-}
-
-absl::StatusOr<Content> ReadContent(const std::string& path) {
-  COTAN_ASSIGN_OR_RETURN(const Archive archive, Archive::Open(path));
-  if (archive.Has(kOldProgram)) return ReadOldContent(archive);
-  COTAN_RETURN_IF_ERROR(CheckMark(archive, "archive_format", "pt2"));
-  COTAN_RETURN_IF_ERROR(CheckMark(archive, "byteorder", "little"));
-  COTAN_ASSIGN_OR_RETURN(const std::string name, ProgramName(archive));
-  const std::string file = absl::StrCat("models/", name, ".json");
-  COTAN_ASSIGN_OR_RETURN(const std::string json, archive.Read(file));
-  Content content;
-  COTAN_ASSIGN_OR_RETURN(content.program, ParseExportedProgram(json, file));
-  COTAN_ASSIGN_OR_RETURN(content.weights, ReadTensors(archive, "weights", name));
-  COTAN_ASSIGN_OR_RETURN(content.constants, ReadTensors(archive, "constants", name));
-  content.arguments = ReadArguments(archive, absl::StrCat("data/sample_inputs/", name, ".pt"));
-  return content;
 }
 
 bool SameTensor(const at::Tensor& a, const at::Tensor& b) {
@@ -154,7 +65,7 @@ namespace {
 // Assembles a Model from the content of an archive.
 class Assembly {
  public:
-  explicit Assembly(Content& content) : content_(content) {}
+  explicit Assembly(ArchiveContent& content) : content_(content) {}
 
   absl::StatusOr<at::Tensor> TensorFor(const InputSpec& spec, bool* requires_grad) const {
     const StoredTensor* stored = Find(content_.weights, spec.name);
@@ -200,7 +111,7 @@ class Assembly {
         absl::StrCat("'", spec.name, "' has another dtype or other sizes in its file than in the program"));
   }
 
-  Content& content_;
+  ArchiveContent& content_;
   absl::flat_hash_map<const c10::StorageImpl*, size_t> state_in_;  // by storage; one state has it
 };
 
@@ -279,7 +190,7 @@ bool DoArgumentsFit(const ExportedProgram& program, const std::vector<std::strin
 
 absl::StatusOr<Model> Model::Load(const std::string& path) {
   const auto load = [&]() -> absl::StatusOr<Model> {
-    COTAN_ASSIGN_OR_RETURN(Content content, ReadContent(path));
+    COTAN_ASSIGN_OR_RETURN(ArchiveContent content, ReadArchiveContent(path));
     COTAN_RETURN_IF_ERROR(CheckTargets(content.program.graph));
     Assembly assembly(content);
     auto inputs = std::make_shared<Inputs>();

@@ -54,7 +54,7 @@ int DefaultThreads();
 
 // While the calling thread flushes subnormal numbers (base/denormal_mode.h): lets the `threads` threads of its team
 // flush them, too, and ends that on destruction. For libraries that start teams of their own (oneDNN), of at most
-// `threads`; ParallelFor() needs it not.
+// `threads`; ParallelFor() does not need it.
 class ScopedTeamMode {
  public:
   explicit ScopedTeamMode(int threads);
